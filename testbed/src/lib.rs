@@ -1,0 +1,1 @@
+//! Servers on loopback to test an HTTP client against.
