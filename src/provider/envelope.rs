@@ -1,17 +1,117 @@
-//! The body of an answer by its shape: JSON unwrapped layer by layer, or text. Knows no provider and no meaning.
+//! The body of an answer by its shape: JSON unwrapped layer by layer, an event stream, a page, or plain text. Knows where
+//! errors are kept, and neither providers nor what an error means.
+
+use std::collections::VecDeque;
 
 use serde_json::{Map, Value};
+
+/// More than any error needs; what lies beyond is the echo of a prompt or a success.
+const MAX_BYTES: usize = 256 * 1024;
+/// A gateway before a gateway before an API, each with `error` and a JSON string inside, is six deep.
+const MAX_DEPTH: usize = 10;
+const MAX_OBJECTS: usize = 64;
+/// How often a `{` in prose is tried as the beginning of JSON.
+const MAX_TRIES: usize = 16;
+/// Below the 128 levels at which `serde_json` refuses, with room for the brackets that a repair adds.
+const MAX_NESTING: usize = 100;
+
+/// Where objects with an error's facts are kept, in whatever case they are spelled.
+const CARRIERS: &[&str] = &[
+    "error",
+    "errors",
+    "detail",
+    "details",
+    "metadata",
+    "raw",
+    "message",
+    "msg",
+    "base_resp",
+    "innererror",
+    "inner_error",
+    "fault",
+    "cause",
+    "header",
+    "responsemetadata",
+    "violations",
+    "previous_errors",
+];
+/// Where sentences meant for people are kept, the plainest name first.
+const SENTENCES: &[&str] = &[
+    "message",
+    "error",
+    "detail",
+    "msg",
+    "status_msg",
+    "error_msg",
+    "errmsg",
+    "errormessage",
+    "error_message",
+    "error_description",
+    "errortext",
+    "faultstring",
+    "title",
+    "description",
+    "raw",
+    "details",
+    "cause",
+];
+/// What a router writes from here on is the record of other calls, not a word on this one.
+const RECORD_OF_OTHERS: &str = "cooldown_list=";
+
+/// The kind of body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Shape {
+    #[default]
+    Empty,
+    Json,
+    /// An event stream, or JSON values line after line. `error` says whether one of its frames is an error, `begun` whether
+    /// a frame that is none came before it.
+    Stream {
+        error: bool,
+        begun: bool,
+    },
+    Html,
+    Text,
+}
 
 /// What could be read of a body, from the outermost layer to the innermost.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Envelope {
+    shape: Shape,
     objects: Vec<Map<String, Value>>,
-    text: String,
+    messages: Vec<String>,
 }
 
 impl Envelope {
-    pub(crate) fn of(_body: &[u8]) -> Self {
-        Self::default()
+    pub(crate) fn of(body: &[u8]) -> Self {
+        let prefix = body.get(..MAX_BYTES).unwrap_or(body);
+        let text = String::from_utf8_lossy(prefix);
+        let text = text.trim_start_matches('\u{feff}').trim();
+        let mut reader = Reader::default();
+        let shape = if text.is_empty() {
+            Shape::Empty
+        } else if text.starts_with('<') {
+            reader.messages.push(text.to_owned());
+            Shape::Html
+        } else if is_event_stream(text) {
+            reader.event_stream(text)
+        } else if text.starts_with(['{', '[']) || (text.starts_with('"') && text.ends_with('"')) {
+            reader.json(text)
+        } else {
+            reader.prose(text, 0);
+            Shape::Text
+        };
+        reader.unwrap_all();
+        Self {
+            shape,
+            objects: reader.objects,
+            messages: reader.messages,
+        }
+    }
+
+    /// The kind of body.
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
     }
 
     /// The JSON objects that may carry an error's facts, outermost first: the root, its `error`, what was unwrapped.
@@ -21,6 +121,370 @@ impl Envelope {
 
     /// The sentences meant for people, outermost first (for a body that is no JSON: its text).
     pub(crate) fn messages(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(self.text.as_str())
+        self.messages.iter().map(String::as_str)
+    }
+}
+
+/// Breadth first, so that what is found comes outermost first.
+#[derive(Default)]
+struct Reader {
+    queue: VecDeque<(Value, usize)>,
+    objects: Vec<Map<String, Value>>,
+    messages: Vec<String>,
+}
+
+impl Reader {
+    /// One value, or several of a stream without frames (newline-delimited JSON), of which only the errors count.
+    fn json(&mut self, text: &str) -> Shape {
+        let mut values: Vec<Value> = serde_json::Deserializer::from_str(text)
+            .into_iter()
+            .map_while(Result::ok)
+            .collect();
+        if values.len() > 1 && values.iter().all(Value::is_object) {
+            return self.frames(values.into_iter().map(|value| (None, Frame::Json(value))));
+        }
+        match values.drain(..).next().or_else(|| repaired(text).filter(holds_object)) {
+            Some(value) => {
+                self.queue.push_back((value, 0));
+                Shape::Json
+            }
+            None => {
+                self.prose(text, 0);
+                Shape::Text
+            }
+        }
+    }
+
+    fn event_stream(&mut self, text: &str) -> Shape {
+        let frames = frames_of(text);
+        self.frames(frames.into_iter().map(|(event, data)| {
+            let frame = match json_prefix(&data).or_else(|| repaired(&data)) {
+                Some(value @ (Value::Object(_) | Value::Array(_))) => Frame::Json(value),
+                _ => Frame::Text(data),
+            };
+            (event, frame)
+        }))
+    }
+
+    fn frames(&mut self, frames: impl Iterator<Item = (Option<String>, Frame)>) -> Shape {
+        let (mut error, mut begun) = (false, false);
+        for (event, frame) in frames {
+            let named = event
+                .as_deref()
+                .is_some_and(|name| matches!(name, "error" | "response.failed"));
+            match frame {
+                Frame::Json(value) if named || is_error(&value) => {
+                    self.queue.push_back((value, 0));
+                    error = true;
+                }
+                Frame::Text(text) if named => {
+                    self.prose(&text, 0);
+                    error = true;
+                }
+                _ => begun |= !error,
+            }
+        }
+        Shape::Stream { error, begun }
+    }
+
+    fn unwrap_all(&mut self) {
+        while let Some((value, depth)) = self.queue.pop_front() {
+            if depth > MAX_DEPTH || self.objects.len() >= MAX_OBJECTS {
+                continue;
+            }
+            match value {
+                Value::Object(object) => {
+                    self.unwrap_object(&object, depth + 1);
+                    self.objects.push(object);
+                }
+                Value::Array(items) => {
+                    let items = items.into_iter().take(MAX_OBJECTS);
+                    self.queue.extend(items.map(|item| (item, depth + 1)));
+                }
+                Value::String(text) => self.prose(&text, depth + 1),
+                _ => {}
+            }
+        }
+    }
+
+    fn unwrap_object(&mut self, object: &Map<String, Value>, depth: usize) {
+        for name in SENTENCES {
+            for (_, value) in fields(object, name) {
+                if let Value::String(text) = value {
+                    self.prose(text, depth);
+                }
+            }
+        }
+        for (key, value) in object {
+            match value {
+                // a response or a choice holds the model's words too, so that only its error is looked at
+                Value::Object(inner) if key.eq_ignore_ascii_case("response") => {
+                    self.queue
+                        .extend(fields(inner, "error").map(|(_, error)| (error.clone(), depth)));
+                }
+                Value::Array(choices) if key == "choices" => {
+                    let errors = choices.iter().filter_map(|choice| choice.get("error"));
+                    self.queue.extend(errors.map(|error| (error.clone(), depth)));
+                }
+                Value::Object(_) | Value::Array(_) if CARRIERS.iter().any(|name| key.eq_ignore_ascii_case(name)) => {
+                    self.queue.push_back((value.clone(), depth));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A sentence, and the JSON that somebody pasted into it.
+    fn prose(&mut self, text: &str, depth: usize) {
+        let text = text
+            .find(RECORD_OF_OTHERS)
+            .and_then(|at| text.get(..at))
+            .unwrap_or(text);
+        let (mut sentence, mut rest) = (String::new(), text);
+        for _ in 0..MAX_TRIES {
+            let Some((before, after, value)) = next_json(rest) else {
+                break;
+            };
+            sentence.push_str(before);
+            rest = after;
+            self.queue.push_back((value, depth + 1));
+        }
+        sentence.push_str(rest);
+        let sentence = sentence.trim();
+        if !sentence.is_empty() && self.messages.len() < MAX_OBJECTS {
+            self.messages.push(sentence.to_owned());
+        }
+    }
+}
+
+enum Frame {
+    Json(Value),
+    Text(String),
+}
+
+/// The fields of this name, in any case.
+fn fields<'a>(object: &'a Map<String, Value>, name: &'a str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    object.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name))
+}
+
+/// Is this frame of a stream, or this answer with a success status, an error?
+fn is_error(value: &Value) -> bool {
+    let is = |key: &str, names: &[&str]| {
+        value
+            .get(key)
+            .and_then(Value::as_str)
+            .is_some_and(|name| names.contains(&name))
+    };
+    let says = |error: Option<&Value>| match error {
+        Some(Value::String(text)) => !text.is_empty() && text != "None",
+        Some(Value::Object(error)) => !error.is_empty(),
+        _ => false,
+    };
+    is("type", &["error", "response.failed"])
+        || is("event_type", &["error"])
+        || says(value.get("error"))
+        || value
+            .get("choices")
+            .and_then(Value::as_array)
+            .is_some_and(|choices| choices.iter().any(|choice| says(choice.get("error"))))
+}
+
+fn is_event_stream(text: &str) -> bool {
+    const FIELDS: &[&str] = &["data:", "event:", "id:", "retry:", ":"];
+    FIELDS.iter().any(|field| text.starts_with(field))
+}
+
+/// The frames of an event stream: the event's name, if it has one, and its data.
+fn frames_of(text: &str) -> Vec<(Option<String>, String)> {
+    let mut frames = Vec::new();
+    let (mut event, mut data) = (None, String::new());
+    for line in text.lines().chain(std::iter::once("")) {
+        if let Some(name) = line.strip_prefix("event:") {
+            event = Some(name.trim().to_owned());
+        } else if let Some(more) = line.strip_prefix("data:") {
+            if !data.is_empty() {
+                data.push('\n');
+            }
+            data.push_str(more.trim());
+        } else if line.trim().is_empty() {
+            let (event, data) = (event.take(), std::mem::take(&mut data));
+            if event.is_some() || !data.is_empty() {
+                frames.push((event, data));
+            }
+        }
+    }
+    frames
+}
+
+/// The first JSON object or array in prose, with the text before and after it.
+fn next_json(text: &str) -> Option<(&str, &str, Value)> {
+    let starts = text.char_indices().filter(|&(_, c)| c == '{' || c == '[');
+    for (at, _) in starts.take(MAX_TRIES) {
+        let (before, candidate) = text.split_at(at);
+        let mut values = serde_json::Deserializer::from_str(candidate).into_iter::<Value>();
+        match values.next() {
+            Some(Ok(value)) if holds_object(&value) => {
+                let after = candidate.get(values.byte_offset()..).unwrap_or_default();
+                return Some((before, after, value));
+            }
+            Some(Err(error)) if error.is_eof() => {
+                if let Some(value) = repaired(candidate).filter(holds_object) {
+                    return Some((before, "", value));
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// `[1234]` or `{}` in a sentence is a sentence's business.
+fn holds_object(value: &Value) -> bool {
+    match value {
+        Value::Object(object) => !object.is_empty(),
+        Value::Array(items) => items.first().is_some_and(holds_object),
+        _ => false,
+    }
+}
+
+fn json_prefix(text: &str) -> Option<Value> {
+    serde_json::Deserializer::from_str(text)
+        .into_iter()
+        .next()
+        .and_then(Result::ok)
+}
+
+/// JSON that was cut off (or is nested too deep to be read), closed again at the last place where that gives JSON, so that
+/// what came before the cut is kept: also the beginning of a string.
+fn repaired(text: &str) -> Option<Value> {
+    let mut open = Vec::new();
+    let (mut in_string, mut escaped) = (false, 0_usize);
+    let (mut end, mut whole) = (0, 0);
+    for (at, c) in text.char_indices() {
+        if in_string {
+            match c {
+                _ if escaped > 0 => escaped = if c == 'u' && escaped == 1 { 5 } else { escaped } - 1,
+                '\\' => escaped = 1,
+                '"' => in_string = false,
+                _ => {}
+            }
+            if escaped == 0 {
+                end = at + c.len_utf8();
+            }
+            continue;
+        }
+        end = at + c.len_utf8();
+        match c {
+            '"' => in_string = true,
+            '{' | '[' if open.len() == MAX_NESTING => break,
+            '{' => open.push('}'),
+            '[' => open.push(']'),
+            '}' | ']' => {
+                open.pop();
+            }
+            _ => {}
+        }
+        // what follows up to the next such place is one key or one value, whole or not
+        match c {
+            ',' => whole = at,
+            '{' | '[' | '}' | ']' => whole = end,
+            _ => {}
+        }
+        if open.is_empty() && c != '"' {
+            break;
+        }
+    }
+    let closed = |kept: &str, quote: &str| {
+        let brackets = open.iter().rev();
+        let text: String = kept.chars().chain(quote.chars()).chain(brackets.copied()).collect();
+        serde_json::from_str(&text).ok()
+    };
+    let string = text.get(..end).filter(|kept| in_string || kept.ends_with('"'));
+    let with_string = string.and_then(|kept| closed(kept, if in_string { "\"" } else { "" }));
+    with_string.or_else(|| text.get(..whole).and_then(|kept| closed(kept, "")))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn messages(body: &str) -> Vec<String> {
+        Envelope::of(body.as_bytes()).messages().map(str::to_owned).collect()
+    }
+
+    fn codes(body: &str) -> Vec<String> {
+        let envelope = Envelope::of(body.as_bytes());
+        envelope
+            .objects()
+            .filter_map(|object| object.get("code")?.as_str().map(str::to_owned))
+            .collect()
+    }
+
+    #[test]
+    fn the_layers_come_outermost_first() {
+        let body = r#"[{"message":"outer","error":{"message":"inner","code":"a","metadata":{"raw":"{\"error\":{\"message\":\"innermost\",\"code\":\"b\"}}"}}}]"#;
+        assert_eq!(messages(body), ["outer", "inner", "innermost"]);
+        assert_eq!(codes(body), ["a", "b"]);
+    }
+
+    #[test]
+    fn json_pasted_into_a_sentence_is_unwrapped() {
+        let body = r#"{"error":{"message":"APIError: Some_Exception - {\"error\":{\"message\":\"no money\",\"code\":\"X\"}}. Received Model Group=m"}}"#;
+        assert_eq!(
+            messages(body),
+            ["APIError: Some_Exception - . Received Model Group=m", "no money"]
+        );
+        assert_eq!(codes(body), ["X"]);
+    }
+
+    #[test]
+    fn a_cut_keeps_what_came_before() {
+        let whole = r#"{"error":{"code":"a","message":"half a sentence \u00e9 and more","details":[{"x":1}]},"id":7}"#;
+        for cut in 0..whole.len() {
+            let envelope = Envelope::of(whole.get(..cut).unwrap().as_bytes());
+            assert_eq!(envelope.shape() == Shape::Empty, cut == 0);
+            if cut >= whole.find(",\"message").unwrap() {
+                assert_eq!(codes(whole.get(..cut).unwrap()), ["a"], "cut at {cut}");
+            }
+        }
+        assert_eq!(messages(r#"{"error":{"message":"half a sent"#), ["half a sent"]);
+        assert_eq!(messages(r#"{"error":{"message":"half \u00"#), ["half"]);
+    }
+
+    #[test]
+    fn deep_nesting_is_cut_like_the_end_of_a_body() {
+        let body = format!(r#"{{"error":{{"code":"a","x":{}"#, "[".repeat(100_000));
+        assert_eq!(codes(&body), ["a"]);
+    }
+
+    #[test]
+    fn only_the_errors_of_a_stream_count() {
+        let body = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\"}}\n\n\
+                    event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"Overloaded\"}}\n\n";
+        let envelope = Envelope::of(body.as_bytes());
+        assert_eq!(
+            envelope.shape(),
+            Shape::Stream {
+                error: true,
+                begun: true
+            }
+        );
+        assert_eq!(messages(body), ["Overloaded"]);
+        let failed = "data: {\"type\":\"response.failed\",\"response\":{\"output\":[],\"error\":{\"code\":\"busy\"}}}";
+        assert_eq!(codes(failed), ["busy"]);
+        let fine = "data: {\"choices\":[{\"delta\":{\"content\":\"error\"}}]}\n\ndata: [DONE]\n";
+        assert_eq!(Envelope::of(fine.as_bytes()).objects().count(), 0);
+        let lines = "{\"response\":\"a\"}\n{\"error\":\"broken\"}\n";
+        assert_eq!(messages(lines), ["broken"]);
+    }
+
+    #[test]
+    fn what_is_no_json_is_text() {
+        assert_eq!(messages("Retry later\n"), ["Retry later"]);
+        assert_eq!(messages("\"quoted\""), ["quoted"]);
+        assert_eq!(Envelope::of(b"<html></html>").shape(), Shape::Html);
+        assert_eq!(Envelope::of(b"\xff\xfe").messages().count(), 1);
+        assert_eq!(messages("{not json"), ["{not json"]);
     }
 }
