@@ -7,7 +7,7 @@ use http::StatusCode;
 use reqwest::Response;
 use smallvec::SmallVec;
 
-use crate::classify::{Cause, Class, Verdict};
+use crate::classify::{Cause, Verdict};
 use crate::error::RetryError;
 
 /// Why a call ended.
@@ -298,12 +298,6 @@ impl Outcome {
                 | StopReason::DelayPastDeadline
                 | StopReason::DeadlinePassed
         )
-    }
-
-    /// Is the verdict one that changes nothing by trying again?
-    pub(crate) fn is_permanent(&self) -> bool {
-        self.verdict()
-            .is_some_and(|verdict| verdict.class() == Class::Permanent)
     }
 }
 
