@@ -77,10 +77,10 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
             let _ = to.send(Incoming::ExpectsContinue);
         }
         match length {
-            Length::Bytes(bytes) => self.body(bytes, &request).await?,
-            Length::Chunked => self.chunks(&request).await?,
+            Length::Bytes(bytes) => self.body(bytes, connected, &request).await?,
+            Length::Chunked => self.chunks(connected, &request).await?,
         }
-        request.completed();
+        connected.ledger.completed(request.number());
         Ok(request)
     }
 
@@ -116,7 +116,7 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         }
     }
 
-    async fn chunks(&mut self, request: &InFlight) -> Result<(), Stop> {
+    async fn chunks(&mut self, connected: &Connected, request: &InFlight) -> Result<(), Stop> {
         loop {
             let line = self.line(&mut { HEAD_LIMIT }).await?;
             let digits = line.split(';').next().unwrap_or_default().trim();
@@ -125,7 +125,7 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
                 self.fields(&mut { HEAD_LIMIT }).await?;
                 return Ok(());
             }
-            self.body(size, request).await?;
+            self.body(size, connected, request).await?;
             if !self.line(&mut { HEAD_LIMIT }).await?.is_empty() {
                 return Err(Stop::Malformed);
             }
@@ -133,14 +133,14 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
     }
 
     /// Enters what has come as it comes, so that a body that breaks off can be seen.
-    async fn body(&mut self, bytes: usize, request: &InFlight) -> Result<(), Stop> {
+    async fn body(&mut self, bytes: usize, connected: &Connected, request: &InFlight) -> Result<(), Stop> {
         let mut left = bytes;
         while left > 0 {
             if self.buffer.is_empty() {
                 self.fill().await?;
             }
             let now = left.min(self.buffer.len());
-            request.body(&self.buffer[..now]);
+            connected.ledger.received(request.number(), &self.buffer[..now]);
             self.buffer.drain(..now);
             left -= now;
         }

@@ -202,6 +202,20 @@ impl Ledger {
         }
     }
 
+    /// Enters more of the body of a request.
+    pub(crate) fn received(&self, number: usize, bytes: &[u8]) {
+        self.change(number, |request| request.body.extend_from_slice(bytes));
+    }
+
+    /// Enters that a request has come whole.
+    pub(crate) fn completed(&self, number: usize) {
+        self.change(number, |request| request.complete = true);
+    }
+
+    fn change(&self, number: usize, change: impl FnOnce(&mut Request)) {
+        self.write(|book| book.requests.get_mut(number).map(change));
+    }
+
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -244,21 +258,13 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    pub(crate) fn body(&self, bytes: &[u8]) {
-        self.change(|request| request.body.extend_from_slice(bytes));
-    }
-
-    pub(crate) fn completed(&self) {
-        self.change(|request| request.complete = true);
+    pub(crate) fn number(&self) -> usize {
+        self.number
     }
 
     /// The request as it is now. `None` cannot happen: requests are never taken out of the ledger.
     pub(crate) fn request(&self) -> Option<Request> {
         self.ledger.request(self.number)
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Request)) {
-        self.ledger.write(|book| book.requests.get_mut(self.number).map(change));
     }
 }
 

@@ -3,6 +3,7 @@
 mod connection;
 mod event;
 mod gate;
+pub mod h2;
 mod inbox;
 mod ledger;
 mod listener;
