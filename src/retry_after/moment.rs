@@ -89,11 +89,7 @@ fn iso(text: &str) -> Option<Moment> {
     let (date, rest) = run(text, |c| c.is_ascii_digit() || c == '-');
     let rest = rest.trim_start_matches([',', ' ']);
     let (word, after) = letters(rest);
-    let rest = if one_of(word, &["T", "at"]) {
-        after.trim_start()
-    } else {
-        rest
-    };
+    let rest = if one_of(word, "T at") { after.trim_start() } else { rest };
     let (time, rest) = run(rest, |c| c.is_ascii_digit() || c == ':' || c == '.');
     let zone = zone(rest)?;
     let timestamp: Timestamp = format!("{date}T{time}{zone}").parse().ok()?;
@@ -103,7 +99,7 @@ fn iso(text: &str) -> Option<Moment> {
 /// `Z`, `UTC`, `GMT`, an offset, or an offset from one of these.
 fn zone(text: &str) -> Option<String> {
     let (name, offset) = letters(text.trim_start_matches([' ', '(']));
-    let named = one_of(name, &["Z", "UTC", "GMT"]);
+    let named = one_of(name, "Z UTC GMT");
     if !named && !name.is_empty() {
         return None;
     }

@@ -8,80 +8,21 @@ use super::scan::{letters, one_of, run};
 use super::{Answer, DelaySource, ServerDelay, span};
 
 /// What will be possible again, or whose end is meant.
-const ANCHORS: &[&str] = &[
-    "again",
-    "retry",
-    "retrying",
-    "try",
-    "back",
-    "reset",
-    "resets",
-    "resetting",
-    "available",
-    "access",
-    "replenish",
-    "replenished",
-    "replenishes",
-    "refresh",
-    "refreshed",
-    "refreshes",
-    "renew",
-    "renewed",
-    "renews",
-    "resume",
-    "resumes",
-    "lifted",
-];
+const ANCHORS: &str = "again retry retrying try back reset resets resetting available access resume resumes lifted \
+    replenish replenished replenishes refresh refreshed refreshes renew renewed renews";
 /// What may stand between the anchor and the preposition: "retry your request after".
-const OBJECTS: &[&str] = &[
-    "your",
-    "the",
-    "this",
-    "that",
-    "request",
-    "requests",
-    "call",
-    "it",
-    "again",
-    "later",
-    "automatically",
-    "be",
-    "only",
-];
-/// What may stand between the preposition and the amount: "in about 5 seconds".
-const FILLERS: &[&str] = &[
-    "for",
-    "at",
-    "least",
-    "about",
-    "around",
-    "approximately",
-    "approx",
-    "roughly",
-    "another",
-    "a",
-    "further",
-    "the",
-    "next",
-    "up",
-    "to",
-    "more",
-    "than",
-    "delay",
-    "of",
-];
+const OBJECTS: &str = "your the this that request requests call it again later automatically be only";
+/// What may stand between the preposition and the amount: "in about 5 seconds". "Up to" and "within" are no minimum.
+const FILLERS: &str =
+    "for at least about around approximately approx roughly another a further the next more than delay of";
 /// How many of either are passed over.
 const MOST_WORDS: usize = 4;
 /// After these an amount is one to wait for.
-const BEFORE_SPAN: &[&str] = &["in", "after", "within"];
+const BEFORE_SPAN: &str = "in after";
 /// After these a date is.
-const BEFORE_DATE: &[&str] = &["at", "on", "after", "until", "till", "from"];
-/// An amount before these is the length of a window ("5 hour window") or a time of day.
-const NO_SPAN: &[&str] = &[
-    "window", "windows", "period", "periods", "limit", "am", "pm", "utc", "gmt",
-];
-/// From here on a router lists other deployments with their errors.
-const OTHERS: &str = "cooldown_list=";
+const BEFORE_DATE: &str = "at on after until till from";
+/// An amount before these is no wait: "5 hour window", "15:00:00 UTC", "reset after 30s of inactivity".
+const NO_SPAN: &str = "window windows period periods limit am pm utc gmt of";
 
 /// The first delay of the outermost sentence that has one.
 pub(super) fn message(answer: &Answer<'_>) -> Option<ServerDelay> {
@@ -91,10 +32,10 @@ pub(super) fn message(answer: &Answer<'_>) -> Option<ServerDelay> {
 
 /// The first delay in this text.
 fn first(text: &str, now: Moment) -> Option<Duration> {
-    let mut rest = text.split_once(OTHERS).map_or(text, |(before, _)| before);
+    let mut rest = text;
     while !rest.is_empty() {
         let (word, after) = letters(rest.trim_start_matches(|c: char| !c.is_alphabetic()));
-        let delay = if one_of(word, &["wait"]) {
+        let delay = if one_of(word, "wait") {
             waited(after, now)
         } else if one_of(word, ANCHORS) {
             anchored(after, now)
@@ -113,7 +54,7 @@ fn first(text: &str, now: Moment) -> Option<Duration> {
 fn waited(text: &str, now: Moment) -> Option<Duration> {
     amount(text).or_else(|| {
         let (word, rest) = letters(joined(text));
-        one_of(word, &["until", "till"]).then(|| date(rest, now)).flatten()
+        one_of(word, "until till").then(|| date(rest, now)).flatten()
     })
 }
 
@@ -136,7 +77,7 @@ fn date(text: &str, now: Moment) -> Option<Duration> {
 }
 
 /// The text behind the words that may be passed over.
-fn past<'a>(mut text: &'a str, words: &[&str]) -> &'a str {
+fn past<'a>(mut text: &'a str, words: &str) -> &'a str {
     for _ in 0..MOST_WORDS {
         match letters(joined(text)) {
             (word, rest) if one_of(word, words) => text = rest,

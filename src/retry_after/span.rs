@@ -17,21 +17,15 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// The names of each unit, in any case. Both micro signs are in use; Go writes U+00B5. A month has no length.
-const UNITS: [(u64, &[&str]); 8] = [
-    (1, &["ns", "nanosecond", "nanoseconds"]),
-    (
-        MICROSECOND,
-        &["us", "\u{b5}s", "\u{3bc}s", "microsecond", "microseconds"],
-    ),
-    (
-        MILLISECOND,
-        &["ms", "msec", "msecs", "millis", "millisecond", "milliseconds"],
-    ),
-    (SECOND, &["s", "sec", "secs", "second", "seconds"]),
-    (MINUTE, &["m", "min", "mins", "minute", "minutes"]),
-    (HOUR, &["h", "hr", "hrs", "hour", "hours"]),
-    (DAY, &["d", "day", "days"]),
-    (7 * DAY, &["w", "week", "weeks"]),
+const UNITS: [(u64, &str); 8] = [
+    (1, "ns nanosecond nanoseconds"),
+    (MICROSECOND, "us \u{b5}s \u{3bc}s microsecond microseconds"),
+    (MILLISECOND, "ms msec msecs millis millisecond milliseconds"),
+    (SECOND, "s sec secs second seconds"),
+    (MINUTE, "m min mins minute minutes"),
+    (HOUR, "h hr hrs hour hours"),
+    (DAY, "d day days"),
+    (7 * DAY, "w week weeks"),
 ];
 
 /// All of `text` as a length of time.
@@ -70,7 +64,7 @@ fn joint(text: &str) -> &str {
     let text = text.trim_start();
     let text = text.strip_prefix(',').unwrap_or(text).trim_start();
     match letters(text) {
-        (word, rest) if one_of(word, &["and"]) => rest.trim_start(),
+        (word, rest) if one_of(word, "and") => rest.trim_start(),
         _ => text,
     }
 }
