@@ -63,3 +63,39 @@ fn exhausted(answer: &Answer<'_>, name: &str) -> Option<Duration> {
 fn reset(answer: &Answer<'_>, name: &str) -> Option<Duration> {
     largest(answer.headers, name, |text| until_reset(text, answer.now))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::Envelope;
+    use crate::retry_after::moment::Moment;
+    use http::{HeaderMap, StatusCode};
+
+    #[test]
+    fn a_reset_goes_with_the_remainder_of_its_own_limit() {
+        let read = |remaining: &'static str, reset: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(remaining, "0".parse().unwrap());
+            headers.insert(reset, "5".parse().unwrap());
+            let answer = Answer {
+                status: StatusCode::TOO_MANY_REQUESTS,
+                headers: &headers,
+                envelope: &Envelope::of(b""),
+                now: Moment::from(std::time::UNIX_EPOCH),
+            };
+            named_reset(&answer).map(|delay| delay.duration().as_secs())
+        };
+        assert_eq!(
+            read("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
+            Some(5)
+        );
+        assert_eq!(
+            read("x-ratelimit-tokens-remaining", "x-ratelimit-tokens-reset"),
+            Some(5)
+        );
+        assert_eq!(read("x-ratelimit-remaining-tokens", "x-ratelimit-reset-requests"), None);
+        assert_eq!(read("x-ratelimit-remaining", "x-ratelimit-reset"), None);
+        assert_eq!(read("x-ratelimit-remaining", "x-rate-limit-reset"), None);
+        assert_eq!(read("x-remaining-tokens", "x-reset-tokens"), None);
+    }
+}

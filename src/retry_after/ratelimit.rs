@@ -112,3 +112,37 @@ fn speaks_of_rate(envelope: &Envelope) -> bool {
         REFUSED_FOR_RATE.iter().any(|word| text.contains(word))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quoted_name_may_hold_separators() {
+        let parts: Vec<_> = split(r#""a,b";r=0, c"#, ',').collect();
+        assert_eq!(parts, [r#""a,b";r=0"#, " c"]);
+        assert_eq!(split("\"open, end", ',').count(), 1);
+    }
+
+    #[test]
+    fn only_what_is_used_up_has_a_reset() {
+        let seconds = |field| exhausted(field).map(|delay| delay.as_secs());
+        assert_eq!(seconds(r#""a";r=0;t=5,"b";t=9;r=0,"c";r=1;t=99"#), Some(9));
+        assert_eq!(seconds("limit=1, reset=7, remaining=0"), Some(7));
+        assert_eq!(seconds("limit=1, reset=7, remaining=2"), None);
+        assert_eq!(seconds(r#""a";r=x;t=5"#), None);
+    }
+
+    #[test]
+    fn a_reset_is_read_by_its_size() {
+        let now = Moment::from(std::time::UNIX_EPOCH + Duration::from_secs(1_655_120_933));
+        let seconds = |text| until_reset(text, now).map(|delay| delay.as_secs());
+        assert_eq!(seconds("99999999"), Some(99_999_999));
+        assert_eq!(seconds("100000000"), None);
+        assert_eq!(seconds("1655120964"), Some(31));
+        assert_eq!(seconds("1655120964000"), Some(31));
+        assert_eq!(seconds("6m0s"), Some(360));
+        assert_eq!(seconds("2022-06-13T11:49:00Z"), Some(7));
+        assert_eq!(seconds("0s"), None);
+    }
+}

@@ -88,3 +88,72 @@ fn clock(text: &str) -> Option<(Duration, &str)> {
     let part = minutes.times(MINUTE).saturating_add(seconds.times(SECOND));
     Some((whole.saturating_add(part), rest))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_syntax() {
+        let cases = [
+            ("6ms", 6_000_000),
+            ("105.712425ms", 105_712_425),
+            ("250us", 250_000),
+            ("1.5\u{b5}s", 1_500),
+            ("1.5\u{3bc}s", 1_500),
+            ("7ns", 7),
+            ("1.5s", 1_500_000_000),
+            ("6m0s", 360_000_000_000),
+            ("1m0.052s", 60_052_000_000),
+            ("23h47m36.648s", 85_656_648_000_000),
+            ("1h0m0s", 3_600_000_000_000),
+            ("34.074824224s", 34_074_824_224),
+            ("22.14:18:12", 1_952_292_000_000_000),
+            ("00:01:02.5", 62_500_000_000),
+            ("30:00:00", 108_000_000_000_000),
+            ("463 hours 23 minutes", 1_668_180_000_000_000),
+            ("1 Hour, 2 MINUTES and 3 secs", 3_723_000_000_000),
+            ("1.5 days", 129_600_000_000_000),
+            ("2 weeks", 1_209_600_000_000_000),
+            ("0s", 0),
+        ];
+        for (text, nanos) in cases {
+            assert_eq!(parse(text), Some(Duration::from_nanos(nanos)), "{text}");
+        }
+    }
+
+    #[test]
+    fn no_span() {
+        let texts = [
+            "",
+            "5",
+            "s",
+            "-5s",
+            "+5s",
+            "5 x",
+            "5months",
+            "5sx",
+            "1e3s",
+            "5s5s",
+            "5s1m",
+            "05:30",
+            "1:2:3:4",
+            "1:75:00",
+            "1:00:60",
+            "::",
+            "1.2.3:4:5",
+        ];
+        for text in texts {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_rest_stays() {
+        let rest = |text| leading(text).map(|(_, rest)| rest);
+        assert_eq!(rest("5s. Visit"), Some(". Visit"));
+        assert_eq!(rest("5 seconds, 3 minutes"), Some(", 3 minutes"));
+        assert_eq!(rest("1 minute(s) and 5 second(s) left"), Some(" left"));
+        assert_eq!(rest("1 hour and then"), Some(" and then"));
+    }
+}

@@ -134,6 +134,12 @@ fn sentences() {
         ("try again in 1 day, 2 hours and 3 minutes.", Some(93_780_000)),
         ("try again in 1 hour 1 minute 1 second", Some(3_661_000)),
         ("try again in 250\u{b5}s, or 250\u{3bc}s", Some(1)),
+        (
+            "429 Quota exceeded. [links {\n}\n, retry_delay {\n  seconds: 44\n}\n]",
+            Some(44_000),
+        ),
+        ("retry_delay { seconds: 44 nanos: 500000001 }", Some(44_501)),
+        ("retry_delay { }", None),
         ("resets at 2022-06-13T11:50:00Z (2056)", Some(67_000)),
         ("You will regain access on 2022-06-14 at 00:00 UTC.", Some(43_867_000)),
         ("Please wait until 2022-06-13 13:50 +0200", Some(67_000)),
@@ -220,4 +226,32 @@ fn a_body_quotes_more_headers_than_a_map_can_hold() {
     let text = format!(r#"{{"retryDelay":"2s","headers":{{{}}}}}"#, headers.join(","));
     assert!(text.len() < 256 * 1024);
     assert_eq!(body(&text), Some(2_000));
+}
+
+#[test]
+fn a_body_that_is_nothing_but_anchors_is_read_in_linear_time() {
+    let began = std::time::Instant::now();
+    for part in [
+        "again ",
+        "wait for ",
+        "retry in 1m",
+        "1m",
+        "retry the ",
+        "9",
+        "resets at 2022-",
+        "µ",
+        "try in 5,000,",
+        "- ",
+    ] {
+        assert_eq!(
+            body(&part.repeat(60_000 / part.len()).replace("1m", "1mo")),
+            None,
+            "{part}"
+        );
+    }
+    assert!(
+        began.elapsed() < std::time::Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
 }
