@@ -3,12 +3,16 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
+
 use super::decimal::Decimal;
 use super::header::{largest, values};
 use super::ratelimit::{remains_nothing, until_reset};
 use super::{Answer, DelaySource, ServerDelay};
 
-/// The segments of a header name that tell that it is about limits, and name none.
+/// What tells that a header is about a limit.
+const LIMIT_WORDS: [&str; 3] = ["ratelimit", "rate-limit", "tokenlimit"];
+/// The segments of a header name that name no limit.
 const GENERIC: [&str; 6] = ["x", "ratelimit", "rate", "limit", "reset", "tokenlimit"];
 
 /// The latest reset among the named limits with nothing remaining. The reset of a limit with something left is ignored,
@@ -38,26 +42,23 @@ pub(super) fn plan_window(answer: &Answer<'_>) -> Option<ServerDelay> {
 
 /// The reset in this header, if it is the reset of a named limit that is used up.
 fn exhausted(answer: &Answer<'_>, name: &str) -> Option<Duration> {
-    let of_limit = name.contains("ratelimit") || name.contains("rate-limit") || name.contains("tokenlimit");
-    let named = name.split('-').any(|segment| !GENERIC.contains(&segment));
-    let sibling = |field: &str| {
-        let segments = name
-            .split('-')
-            .map(|segment| if segment == "reset" { field } else { segment });
-        segments.collect::<Vec<_>>().join("-")
-    };
-    if !of_limit || !named || !name.split('-').any(|segment| segment == "reset") {
+    let segments = || name.split('-');
+    let of_limit = LIMIT_WORDS.iter().any(|word| name.contains(word));
+    let named = segments().any(|segment| !GENERIC.contains(&segment));
+    if !(of_limit && named && segments().any(|segment| segment == "reset")) {
         return None;
     }
+    let sibling = |field| {
+        let segments = segments().map(|segment| if segment == "reset" { field } else { segment });
+        segments.collect::<Vec<_>>().join("-")
+    };
     // Anthropic's plan windows (`unified-5h`) have a status instead of a remainder, and Azure's hyphenated variant comes
     // alone, on the refusal only
-    let rejected = || values(answer.headers, &sibling("status")).any(|status| status.eq_ignore_ascii_case("rejected"));
-    let alone = || name.starts_with("x-rate-limit-reset-") && answer.status.as_u16() == 429;
-    let binds = match answer.headers.contains_key(sibling("remaining")) {
-        true => remains_nothing(answer, &sibling("remaining")) == Some(true),
-        false => rejected() || alone(),
-    };
-    if binds { reset(answer, name) } else { None }
+    let used_up = remains_nothing(answer, &sibling("remaining")).unwrap_or_else(|| {
+        values(answer.headers, &sibling("status")).any(|status| status.eq_ignore_ascii_case("rejected"))
+            || name.starts_with("x-rate-limit-reset-") && answer.status == StatusCode::TOO_MANY_REQUESTS
+    });
+    used_up.then(|| reset(answer, name)).flatten()
 }
 
 fn reset(answer: &Answer<'_>, name: &str) -> Option<Duration> {
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
     use crate::provider::Envelope;
     use crate::retry_after::moment::Moment;
-    use http::{HeaderMap, StatusCode};
+    use http::HeaderMap;
 
     #[test]
     fn a_reset_goes_with_the_remainder_of_its_own_limit() {

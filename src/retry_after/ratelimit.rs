@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
+
 use super::decimal::Decimal;
 use super::header::{largest, values};
 use super::moment::Moment;
@@ -25,7 +27,8 @@ pub(super) fn items(answer: &Answer<'_>) -> Option<ServerDelay> {
 
 /// `RateLimit-Remaining` and `RateLimit-Reset` of the drafts up to 06; GitLab sends an epoch under the same name.
 pub(super) fn old_fields(answer: &Answer<'_>) -> Option<ServerDelay> {
-    let refused = remains_nothing(answer, "ratelimit-remaining").unwrap_or(answer.status.as_u16() == 429);
+    let refused =
+        remains_nothing(answer, "ratelimit-remaining").unwrap_or(answer.status == StatusCode::TOO_MANY_REQUESTS);
     let delay = largest(answer.headers, "ratelimit-reset", |text| until_reset(text, answer.now))?;
     refused.then(|| ServerDelay::new(delay, DelaySource::RateLimit))
 }
@@ -33,10 +36,10 @@ pub(super) fn old_fields(answer: &Answer<'_>) -> Option<ServerDelay> {
 /// `X-RateLimit-Reset`. GitHub and others send it with every answer, so that it counts only where the answer itself says
 /// that the rate was the reason; but then also with something remaining, as in GitHub's secondary limits.
 pub(super) fn reset(answer: &Answer<'_>) -> Option<ServerDelay> {
-    let refused = match answer.status.as_u16() {
-        429 => true,
-        403 => speaks_of_rate(answer.envelope),
-        503 => remains_nothing(answer, "x-ratelimit-remaining") == Some(true),
+    let refused = match answer.status {
+        StatusCode::TOO_MANY_REQUESTS => true,
+        StatusCode::FORBIDDEN => speaks_of_rate(answer.envelope),
+        StatusCode::SERVICE_UNAVAILABLE => remains_nothing(answer, "x-ratelimit-remaining") == Some(true),
         _ => false,
     };
     let delay = largest(answer.headers, "x-ratelimit-reset", |text| {
