@@ -1,6 +1,8 @@
 //! What an answer means: the body's shape, the providers' tables, and the order in which they are asked.
 
 mod envelope;
+mod prose;
+mod window;
 
 pub(crate) use envelope::Envelope;
 
