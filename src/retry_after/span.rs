@@ -1,0 +1,96 @@
+//! A length of time as servers write it: Go's `1m0.052s`, protobuf's `34.074824224s`, .NET's `22.14:18:12`, and the
+//! "463 hours 23 minutes" of prose. Knows no point in time.
+
+use std::time::Duration;
+
+use super::decimal::Decimal;
+use super::scan::{digits, letters, one_of};
+
+/// A microsecond, in nanoseconds.
+const MICROSECOND: u64 = 1_000;
+/// A millisecond, in nanoseconds.
+pub(super) const MILLISECOND: u64 = 1_000_000;
+/// A second, in nanoseconds.
+pub(super) const SECOND: u64 = 1_000_000_000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// The names of each unit, in any case. Both micro signs are in use; Go writes U+00B5. A month has no length.
+const UNITS: [(u64, &[&str]); 8] = [
+    (1, &["ns", "nanosecond", "nanoseconds"]),
+    (
+        MICROSECOND,
+        &["us", "\u{b5}s", "\u{3bc}s", "microsecond", "microseconds"],
+    ),
+    (
+        MILLISECOND,
+        &["ms", "msec", "msecs", "millis", "millisecond", "milliseconds"],
+    ),
+    (SECOND, &["s", "sec", "secs", "second", "seconds"]),
+    (MINUTE, &["m", "min", "mins", "minute", "minutes"]),
+    (HOUR, &["h", "hr", "hrs", "hour", "hours"]),
+    (DAY, &["d", "day", "days"]),
+    (7 * DAY, &["w", "week", "weeks"]),
+];
+
+/// All of `text` as a length of time.
+pub(super) fn parse(text: &str) -> Option<Duration> {
+    let (span, rest) = leading(text)?;
+    rest.is_empty().then_some(span)
+}
+
+/// The length of time that `text` begins with, and the rest. A number without a unit is none.
+pub(super) fn leading(text: &str) -> Option<(Duration, &str)> {
+    clock(text).or_else(|| chain(text))
+}
+
+/// Numbers with units, from the largest unit down. A unit that is not smaller than the one before it belongs to
+/// something else: "in 5 seconds, 3 minutes is the limit".
+fn chain(text: &str) -> Option<(Duration, &str)> {
+    let (mut sum, mut smallest, mut rest) = term(text)?;
+    while let Some((span, unit, after)) = term(joint(rest))
+        && unit < smallest
+    {
+        (sum, smallest, rest) = (sum.saturating_add(span), unit, after);
+    }
+    Some((sum, rest))
+}
+
+/// One number with its unit: the length, the unit in nanoseconds, the rest.
+fn term(text: &str) -> Option<(Duration, u64, &str)> {
+    let (number, rest) = Decimal::leading(text)?;
+    let (word, rest) = letters(rest.trim_start());
+    let (unit, _) = *UNITS.iter().find(|(_, names)| one_of(word, names))?;
+    Some((number.times(unit), unit, rest.strip_prefix("(s)").unwrap_or(rest)))
+}
+
+/// What follows the joint between two terms: nothing, a space, a comma, "and".
+fn joint(text: &str) -> &str {
+    let text = text.trim_start();
+    let text = text.strip_prefix(',').unwrap_or(text).trim_start();
+    match letters(text) {
+        (word, rest) if one_of(word, &["and"]) => rest.trim_start(),
+        _ => text,
+    }
+}
+
+/// .NET's `[days.]hours:minutes:seconds[.fraction]`. Two parts alone could be hours or minutes, so they are none.
+fn clock(text: &str) -> Option<(Duration, &str)> {
+    let (first, rest) = digits(text);
+    let (days, hours, rest) = match rest.strip_prefix('.').map(digits) {
+        Some((hours, rest)) => (first, hours, rest),
+        None => ("0", first, rest),
+    };
+    let (minutes, rest) = digits(rest.strip_prefix(':')?);
+    let (seconds, rest) = Decimal::leading(rest.strip_prefix(':')?)?;
+    let minutes = Decimal::parse(minutes)?;
+    if rest.starts_with(|c: char| c == ':' || c.is_alphanumeric()) || minutes.max(seconds) >= Decimal::integer(60) {
+        return None;
+    }
+    let whole = Decimal::parse(days)?
+        .times(DAY)
+        .saturating_add(Decimal::parse(hours)?.times(HOUR));
+    let part = minutes.times(MINUTE).saturating_add(seconds.times(SECOND));
+    Some((whole.saturating_add(part), rest))
+}
