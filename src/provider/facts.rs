@@ -255,10 +255,16 @@ fn names(headers: &HeaderMap, envelope: &Envelope) -> Vec<String> {
     let whole = envelope
         .messages()
         .filter(|message| !message.contains(char::is_whitespace));
+    // relays keep the status of what they relay as a number
+    let throttled = envelope
+        .objects()
+        .any(|object| object.get("code").and_then(Value::as_u64) == Some(429));
+    let relayed = throttled.then_some("429");
     headers
         .chain(fields)
         .chain(quoted)
         .chain(whole)
+        .chain(relayed)
         .filter_map(bare_name)
         .collect()
 }

@@ -1,5 +1,5 @@
 //! Google: Gemini, Vertex AI and Cloud Code, whoever's model answers there. Knows the details of `google.rpc`; the status
-//! `RESOURCE_EXHAUSTED` says nothing here, being used for rate, day, money and capacity alike.
+//! `RESOURCE_EXHAUSTED` says little, being used for rate, day, money and capacity alike.
 
 use std::time::Duration;
 
@@ -42,7 +42,12 @@ pub(super) const FAMILY: Family = Family {
         (Meaning::PerhapsSpent(Cause::DailyAllowance), &["quotaExceeded"]),
         (
             Meaning::Throttle(Scope::Unknown),
-            &["RATE_LIMIT_EXCEEDED", "rateLimitExceeded", "userRateLimitExceeded"],
+            &[
+                "RESOURCE_EXHAUSTED",
+                "RATE_LIMIT_EXCEEDED",
+                "rateLimitExceeded",
+                "userRateLimitExceeded",
+            ],
         ),
         (Meaning::Wrong(Cause::Authentication), &["API_KEY_INVALID"]),
     ],

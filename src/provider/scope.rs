@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use super::prose::find_word;
-use super::window::Window;
+use super::window::{Window, spaced};
 use crate::classify::Scope;
 
 /// The first that is met decides, so that the narrower come first.
@@ -15,27 +15,10 @@ const WORDS: &[(Scope, &[&str])] = &[
         Scope::Concurrency,
         &["concurren", "simultaneous", "parallel", "in flight", "并发"],
     ),
-    (
-        Scope::InputTokens,
-        &[
-            "input token",
-            "prompt token",
-            "inputtoken",
-            "input_token",
-            "itpm",
-            "itpd",
-        ],
-    ),
+    (Scope::InputTokens, &["input token", "prompt token", "itpm", "itpd"]),
     (
         Scope::OutputTokens,
-        &[
-            "output token",
-            "completion token",
-            "outputtoken",
-            "output_token",
-            "otpm",
-            "otpd",
-        ],
+        &["output token", "completion token", "otpm", "otpd"],
     ),
     (Scope::Tokens, &["token", "tpm", "tpd", "tph", "tps"]),
     (
@@ -60,7 +43,7 @@ pub(super) fn of(facts: &Facts<'_>, named: Option<Scope>) -> Scope {
         (false, true) => Some(Scope::Requests),
         _ => None,
     };
-    let by_limit = || facts.limits().find_map(|name| of_words(&name.to_lowercase()));
+    let by_limit = || facts.limits().find_map(|name| of_words(&spaced(name)));
     named
         .filter(|&scope| scope != Scope::Unknown)
         .or_else(|| by_sentence(facts))

@@ -185,6 +185,16 @@ fn words(text: &str) -> Vec<Word> {
     words
 }
 
+/// A name as words: `InputTokensPerModel` is `input tokens per model`.
+pub(crate) fn spaced(name: &str) -> String {
+    let words = words(&format!("{name} "));
+    words
+        .iter()
+        .map(|word| word.text.as_str())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
 /// The windows that a sentence names. `Try again in 3 hours` names none.
 pub(crate) fn in_prose(sentence: &str) -> Named {
     let words = words(&format!("{sentence} "));
