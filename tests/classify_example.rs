@@ -1,5 +1,7 @@
 //! The dumps that the example `classify` reads.
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "../examples/dump/mod.rs"]
 mod dump;
 

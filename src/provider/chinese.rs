@@ -122,9 +122,11 @@ pub(super) const MINIMAX: Family = Family {
     ..NOTHING
 };
 
+/// Round numbers end other people's sentences: "at most (1024)".
 fn ending_number(sentence: &str) -> Option<u64> {
     let (_, number) = sentence.strip_suffix(')')?.rsplit_once('(')?;
-    number.parse().ok().filter(|number| (1_000..10_000).contains(number))
+    let number = number.parse().ok()?;
+    (number > 1_000 && number < 10_000 && number != 1_024).then_some(number)
 }
 
 pub(super) const VOLCENGINE: Family = Family {

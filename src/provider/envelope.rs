@@ -290,7 +290,7 @@ fn is_error(object: &Map<String, Value>) -> bool {
     };
     let says = |error: Option<&Value>| match error {
         Some(Value::String(text)) => !text.is_empty() && text != "None",
-        Some(Value::Object(error)) => !error.is_empty(),
+        Some(Value::Object(error)) => error.values().any(|value| !value.is_null()),
         _ => false,
     };
     is("type", &["error", "response.failed"])

@@ -125,6 +125,11 @@ impl<'a> Facts<'a> {
             })
     }
 
+    /// Is this the answer to a malformed request, which may repeat parts of it?
+    pub(super) fn may_echo(&self) -> bool {
+        may_echo(self.status)
+    }
+
     /// Does one of its sentences say this?
     pub(super) fn says(&self, phrase: &str) -> bool {
         self.sentences
@@ -156,12 +161,12 @@ impl<'a> Facts<'a> {
         self.delay.map(|delay| delay.duration())
     }
 
-    /// The names of the limits that were hit.
+    /// The names of the limits that were hit. "seconds" is what a limit on audio counts.
     pub(super) fn limits(&self) -> impl Iterator<Item = &str> {
         self.envelope
             .objects()
             .flat_map(|object| texts(object, LIMITS))
-            .filter(|name| !name.contains("://"))
+            .filter(|name| !name.contains("://") && *name != "seconds")
     }
 
     /// The page that came instead of an API's answer.
@@ -236,14 +241,24 @@ fn status_of(value: &Value) -> Option<StatusCode> {
         .and_then(|number| StatusCode::from_u16(number).ok())
 }
 
+/// As much of a message as anybody writes; more is an echo or a dump.
+fn beginning(message: &str) -> &str {
+    const LONGEST: usize = 16 * 1024;
+    message.get(..message.floor_char_boundary(LONGEST)).unwrap_or(message)
+}
+
+fn may_echo(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 400 | 404 | 405 | 415 | 422)
+}
+
 fn sentences(status: StatusCode, envelope: &Envelope) -> Vec<Sentence> {
     // a page is made for browsers: what it says of bans and access holds for whoever made the page
     if envelope.shape() == Shape::Html {
         return Vec::new();
     }
-    let echoes = matches!(status.as_u16(), 400 | 404 | 405 | 415 | 422);
-    envelope
-        .messages()
+    let echoes = may_echo(status);
+    let messages = envelope.messages().map(beginning);
+    messages
         .flat_map(|message| prose::sentences(message, !echoes))
         .collect()
 }

@@ -49,6 +49,7 @@ const FAMILIES: &[&Family] = &[
     &litellm::FAMILY,
     &payments::FAMILY,
     &wording::FAMILY,
+    &wording::LIMITS,
 ];
 
 /// Of a day's, a plan's or a longer window, a wait up to this is worth it: the window rolls on and frees a place.
@@ -84,9 +85,12 @@ fn stated(facts: &Facts<'_>, signs: &Signs) -> Option<Finding> {
         .or_else(|| spent(facts, signs))
         .or_else(|| named_window(facts, signs))
         .or_else(|| other_code(facts, signs))?;
-    if finding.scope == Scope::Unknown && matches!(finding.cause, Cause::RateLimited | Cause::DailyAllowance) {
-        finding.scope = scope::of(facts, signs.throttle());
-    }
+    finding.scope = match (finding.cause, finding.scope) {
+        (Cause::RateLimited, Scope::Unknown) => scope::of(facts, signs.throttle()),
+        (Cause::DailyAllowance, _) => Scope::Day,
+        (Cause::PlanWindow, _) => windows(facts).long.map_or(Scope::Unknown, scope::of_window),
+        (_, scope) => scope,
+    };
     Some(finding)
 }
 
@@ -138,10 +142,10 @@ fn limit_of_zero(facts: &Facts<'_>, signs: &Signs) -> Option<Finding> {
     if !signs.tell_of_a_limit(facts) {
         return None;
     }
-    let in_prose = facts
-        .sentences
-        .iter()
-        .any(|sentence| prose::numbers_after(&sentence.lower, "limit").any(|limit| limit == 0.0));
+    let in_prose = facts.sentences.iter().any(|sentence| {
+        !sentence.lower.contains("remaining limit")
+            && prose::numbers_after(&sentence.lower, "limit").any(|limit| limit == 0.0)
+    });
     let in_fields = facts.envelope.objects().any(|object| {
         let values = facts::texts(object, &["quota_limit_value", "quotaValue"]);
         values.into_iter().any(|value| value == "0")
@@ -244,7 +248,7 @@ fn windows(facts: &Facts<'_>) -> Named {
         let named = facts
             .sentences
             .iter()
-            .filter(|sentence| !sentence.lower.contains("unlock"));
+            .filter(|sentence| is_about_a_limit(&sentence.lower));
         named
             .map(|sentence| window::in_prose(&sentence.spelled))
             .find(|named| named.is_any())
@@ -257,6 +261,37 @@ fn windows(facts: &Facts<'_>) -> Named {
         .filter(|named| named.is_any())
         .or_else(sentences)
         .unwrap_or_else(headers)
+}
+
+/// A support desk answers within 24 hours, and money unlocks a thousand requests per day: neither is the limit that was hit.
+fn is_about_a_limit(sentence: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "limit",
+        "quota",
+        "exceed",
+        "request",
+        "token",
+        "usage",
+        "used",
+        "allowance",
+        "allocat",
+        "call",
+        "quer",
+        "message",
+        "image",
+        "credit",
+        "rate",
+        "free",
+        "cap",
+        "plan",
+        "maximum",
+        "限",
+        "次",
+        "量",
+        "额",
+        "用",
+    ];
+    !sentence.contains("unlock") && WORDS.iter().any(|word| sentence.contains(word))
 }
 
 fn cause_of(window: Window) -> Cause {

@@ -195,6 +195,14 @@ pub(crate) fn spaced(name: &str) -> String {
         .join(" ")
 }
 
+/// "50 requests in 24 hours" names a window, "try again in 24 hours" a wait.
+fn is_counted(word: &str) -> bool {
+    matches!(
+        word,
+        "requests" | "messages" | "calls" | "tokens" | "queries" | "images" | "generations"
+    )
+}
+
 /// The windows that a sentence names. `Try again in 3 hours` names none.
 pub(crate) fn in_prose(sentence: &str) -> Named {
     let words = words(&format!("{sentence} "));
@@ -214,6 +222,9 @@ pub(crate) fn in_prose(sentence: &str) -> Named {
         if let Some(window) = acronym(&this.text).filter(|_| !hyphen_before && !this.hyphen_after) {
             return Some(window);
         }
+        if before == "billing" && matches!(this.text.as_str(), "cycle" | "period") {
+            return Some(Window::Month);
+        }
         if this.text == "session" && matches!(after, "usage" | "limit" | "quota") {
             return Some(Window::Hours);
         }
@@ -228,7 +239,11 @@ pub(crate) fn in_prose(sentence: &str) -> Named {
                 .is_some_and(|number| number.mark == Some('/'));
             let framed = per(before_number)
                 || slash
-                || matches!(before_number, "for" | "last" | "past" | "rolling" | "within")
+                || matches!(
+                    before_number,
+                    "for" | "last" | "past" | "rolling" | "within" | "of" | "over"
+                )
+                || (before_number == "in" && is_counted(word(index.checked_sub(3))))
                 || matches!(
                     after,
                     "limit" | "usage" | "window" | "quota" | "rolling" | "allowance" | "cap" | "period"
