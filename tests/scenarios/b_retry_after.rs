@@ -217,7 +217,7 @@ async fn an_http_date_counts_from_the_answers_own_date() {
     let server = Stub::new([reply(503).header("date", date).ra(then), reply(200)]);
     server.with(exact()).get(ORDERS).send().await.unwrap();
     assert!(
-        (secs(3)..=millis(3250)).contains(&server.times()[1]),
+        (secs(3)..=millis(3300)).contains(&server.times()[1]),
         "{:?}",
         server.times()
     );
