@@ -1,0 +1,79 @@
+//! The start rate in one dimension: a token bucket that tells when the next start fits. Knows no queue and no provider.
+
+use std::time::Duration;
+
+use super::tick::Tick;
+
+/// Lateness of a timer that is made up for. tokio's timer is a millisecond wide; without this, every wake-up's lateness is
+/// lost, and at 1,000 starts a second half of the rate with it.
+const SLACK: Duration = Duration::from_millis(5);
+
+/// A bucket that fills at a steady rate and is drained by starts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Bucket {
+    /// Seconds for one unit.
+    interval: f64,
+    /// Units that the full bucket holds, at least one.
+    capacity: f64,
+    /// When it was (or will be) empty.
+    empty_at: Tick,
+}
+
+impl Bucket {
+    /// `rate` units a second, full from the start. A rate that is no positive number gives one unit a day.
+    pub(crate) fn new(rate: f64, capacity: f64, now: Tick) -> Self {
+        let interval = interval(rate);
+        let capacity = if capacity.is_finite() { capacity.max(1.0) } else { 1.0 };
+        Self { interval, capacity, empty_at: now.plus_seconds(-capacity * interval) }
+    }
+
+    /// Units a second.
+    pub(crate) fn rate(&self) -> f64 {
+        1.0 / self.interval
+    }
+
+    /// What is in it; negative if it is in debt.
+    pub(crate) fn level(&self, now: Tick) -> f64 {
+        (now.seconds_since(self.empty_at) / self.interval).min(self.capacity)
+    }
+
+    /// When a start of this weight fits. One that is heavier than the bucket waits until it is full, and goes into debt:
+    /// it must be possible to send it at all.
+    pub(crate) fn ready_at(&self, weight: f64) -> Tick {
+        self.empty_at.plus_seconds(weight.min(self.capacity) * self.interval)
+    }
+
+    /// When a start of this weight would fit behind others of `ahead` in all.
+    pub(crate) fn ready_behind(&self, ahead: f64, weight: f64) -> Tick {
+        self.ready_at(weight).plus_seconds(ahead * self.interval)
+    }
+
+    /// Pays for a start.
+    pub(crate) fn charge(&mut self, weight: f64, now: Tick) {
+        let full = now.plus_seconds(-self.capacity * self.interval) - SLACK;
+        self.empty_at = self.empty_at.max(full).plus_seconds(weight * self.interval);
+    }
+
+    /// Gives back what was paid too much.
+    pub(crate) fn refund(&mut self, units: f64, now: Tick) {
+        let full = now.plus_seconds(-self.capacity * self.interval);
+        self.empty_at = self.empty_at.plus_seconds(-units * self.interval).max(full);
+    }
+
+    /// Nothing starts before this.
+    pub(crate) fn hold_until(&mut self, until: Tick) {
+        self.empty_at = self.empty_at.max(until.plus_seconds(-self.interval));
+    }
+
+    /// From now on at another rate; what is in it stays in it.
+    pub(crate) fn set_rate(&mut self, rate: f64, now: Tick) {
+        let level = self.level(now);
+        self.interval = interval(rate);
+        self.empty_at = now.plus_seconds(-level * self.interval);
+    }
+}
+
+fn interval(rate: f64) -> f64 {
+    const DAY: f64 = 86_400.0;
+    if rate > 0.0 { (1.0 / rate).min(DAY) } else { DAY }
+}
