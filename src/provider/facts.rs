@@ -244,7 +244,10 @@ fn status_of(value: &Value) -> Option<StatusCode> {
 /// As much of a message as anybody writes; more is an echo or a dump.
 fn beginning(message: &str) -> &str {
     const LONGEST: usize = 16 * 1024;
-    message.get(..message.floor_char_boundary(LONGEST)).unwrap_or(message)
+    let end = (0..=LONGEST.min(message.len()))
+        .rev()
+        .find(|&end| message.is_char_boundary(end));
+    message.get(..end.unwrap_or(0)).unwrap_or(message)
 }
 
 fn may_echo(status: StatusCode) -> bool {

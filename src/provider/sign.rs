@@ -83,3 +83,48 @@ impl Family {
         found.chain((self.also)(facts)).collect()
     }
 }
+
+/// All that the families read in an answer, in their order.
+pub(super) struct Signs {
+    meanings: Vec<Meaning>,
+    /// The windows that families know by other signs than words.
+    pub(super) windows: Named,
+}
+
+impl Signs {
+    pub(super) fn of(families: &[&Family], facts: &Facts<'_>) -> Self {
+        Self {
+            meanings: families.iter().flat_map(|family| family.read(facts)).collect(),
+            windows: families
+                .iter()
+                .map(|family| (family.window)(facts))
+                .fold(Named::default(), Named::merged),
+        }
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = Meaning> {
+        self.meanings.iter().copied()
+    }
+
+    /// What is made of the first sign of which something is made.
+    pub(super) fn find<T>(&self, of: impl Fn(Meaning) -> Option<T>) -> Option<T> {
+        self.all().find_map(of)
+    }
+
+    pub(super) fn has(&self, meaning: Meaning) -> bool {
+        self.meanings.contains(&meaning)
+    }
+
+    pub(super) fn tell_of_capacity(&self) -> bool {
+        self.all().any(|meaning| matches!(meaning, Meaning::Capacity(..)))
+    }
+
+    /// The dimension that a throttle names, the first that is more than unknown.
+    pub(super) fn throttle(&self) -> Option<Scope> {
+        let scopes = self.all().filter_map(|meaning| match meaning {
+            Meaning::Throttle(scope) => Some(scope),
+            _ => None,
+        });
+        scopes.reduce(|found, scope| if found == Scope::Unknown { scope } else { found })
+    }
+}
