@@ -1,7 +1,12 @@
 //! The windows that limits are counted in, as they are named in prose (`per day`, `TPM`, `5-hour`, `每天`), in the names of
 //! limits (`GenerateRequestsPerDayPerProject`) and in headers. Knows no delay: how long a wait is stands elsewhere.
 
-use http::HeaderMap;
+mod header;
+mod words;
+
+pub(crate) use header::{in_headers, none_is_used_up};
+pub(crate) use words::spaced;
+use words::words;
 
 /// The window of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,82 +124,6 @@ const CHINESE: &[(&str, Window)] = &[
     ("月限额", Window::Month),
 ];
 
-/// One word, and the character before it that is no space.
-struct Word {
-    text: String,
-    mark: Option<char>,
-    hyphen_after: bool,
-}
-
-/// Words as they are read: `PerDay`, `per_day` and `per day` are the same two, `86400s` is a number and a unit, but
-/// `10KTPM` is one word and no limit.
-fn words(text: &str) -> Vec<Word> {
-    let chars: Vec<char> = text.chars().collect();
-    let at = |index: usize| chars.get(index).copied();
-    let mut words: Vec<Word> = Vec::new();
-    let (mut word, mut mark) = (String::new(), None);
-    for (index, &c) in chars.iter().enumerate() {
-        if c.is_ascii_alphanumeric() {
-            word.push(c);
-            let hump = at(index + 1).is_some_and(|next| {
-                let rises = c.is_ascii_lowercase() && next.is_ascii_uppercase();
-                let falls = c.is_ascii_uppercase()
-                    && next.is_ascii_uppercase()
-                    && at(index + 2).is_some_and(|after| after.is_ascii_lowercase())
-                    && !matches!(at(index + 2), Some('s'));
-                rises || falls
-            });
-            if !hump {
-                continue;
-            }
-        }
-        if !word.is_empty() {
-            let text = std::mem::take(&mut word).to_ascii_lowercase();
-            let digits = text.chars().take_while(char::is_ascii_digit).count();
-            match text.split_at_checked(digits) {
-                Some((number, rest)) if digits > 0 && unit(rest).is_some() => {
-                    words.push(Word {
-                        text: number.to_owned(),
-                        mark: mark.take(),
-                        hyphen_after: false,
-                    });
-                    words.push(Word {
-                        text: rest.to_owned(),
-                        mark: None,
-                        hyphen_after: c == '-',
-                    });
-                }
-                _ => words.push(Word {
-                    text,
-                    mark: mark.take(),
-                    hyphen_after: c == '-',
-                }),
-            }
-        }
-        if !c.is_ascii_alphanumeric() && !c.is_whitespace() {
-            mark = Some(c);
-        }
-    }
-    if !word.is_empty() {
-        words.push(Word {
-            text: word.to_ascii_lowercase(),
-            mark,
-            hyphen_after: false,
-        });
-    }
-    words
-}
-
-/// A name as words: `InputTokensPerModel` is `input tokens per model`.
-pub(crate) fn spaced(name: &str) -> String {
-    let words = words(&format!("{name} "));
-    words
-        .iter()
-        .map(|word| word.text.as_str())
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
 /// "50 requests in 24 hours" names a window, "try again in 24 hours" a wait.
 fn is_counted(word: &str) -> bool {
     matches!(
@@ -205,7 +134,7 @@ fn is_counted(word: &str) -> bool {
 
 /// The windows that a sentence names. `Try again in 3 hours` names none.
 pub(crate) fn in_prose(sentence: &str) -> Named {
-    let words = words(&format!("{sentence} "));
+    let words = words(sentence);
     let word = |index: Option<usize>| {
         index
             .and_then(|index| words.get(index))
@@ -264,76 +193,13 @@ pub(crate) fn in_prose(sentence: &str) -> Named {
 
 /// The windows that the name of a limit or of a header names; there the unit alone will do (`requests-day`).
 pub(crate) fn in_name(name: &str) -> Named {
-    let units = words(&format!("{name} ")).into_iter().filter_map(|word| {
+    let units = words(name).into_iter().filter_map(|word| {
         let unit = unit(&word.text).filter(|_| word.text.len() > 1);
         unit.map(of_seconds)
             .or_else(|| adjective(&word.text))
             .or_else(|| acronym(&word.text))
     });
     Named::of(units)
-}
-
-/// The windows that headers name as used up: `x-ratelimit-remaining-day: 0`, `x-ratelimit-type: UserByModelByDay`, and
-/// the policy of a `RateLimit` item without remainder.
-pub(crate) fn in_headers(headers: &HeaderMap) -> Named {
-    let text = |name: &str| {
-        headers
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default()
-    };
-    let counters = headers.iter().filter(|(name, value)| {
-        name.as_str().contains("-remaining-") && value.as_bytes() == b"0" && name.as_str().contains("ratelimit")
-    });
-    let emptied = counters.fold(Named::default(), |named, (name, _)| {
-        named.merged(in_name(name.as_str()))
-    });
-    let typed = in_name(text("x-ratelimit-type"));
-    emptied
-        .merged(typed)
-        .merged(policies(text("ratelimit"), text("ratelimit-policy")))
-}
-
-/// Are there counters per window of which none is used up? Then it is a longer window, without a counter, that is.
-pub(crate) fn none_is_used_up(headers: &HeaderMap) -> bool {
-    let mut counters = headers
-        .iter()
-        .filter(|(name, _)| name.as_str().contains("ratelimit-remaining-") && in_name(name.as_str()).is_any())
-        .map(|(_, value)| value.to_str().ok().and_then(|value| value.trim().parse::<i64>().ok()))
-        .peekable();
-    counters.peek().is_some() && counters.all(|left| left.is_some_and(|left| left > 0))
-}
-
-fn policies(limits: &str, policies: &str) -> Named {
-    let parameter = |item: &str, key: &str| {
-        let mut parts = item.split(';').skip(1).filter_map(|part| part.split_once('='));
-        parts
-            .find(|(name, _)| name.trim() == key)
-            .and_then(|(_, value)| value.trim().parse::<u64>().ok())
-    };
-    let name = |item: &str| {
-        item.split(';')
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .trim_matches('"')
-            .to_owned()
-    };
-    let spent: Vec<&str> = limits
-        .split(',')
-        .filter(|item| parameter(item, "r") == Some(0))
-        .collect();
-    let windows = |named: &dyn Fn(&str) -> bool| -> Named {
-        let items = policies.split(',').filter(|item| named(&name(item)));
-        Named::of(items.filter_map(|item| parameter(item, "w")).map(of_seconds))
-    };
-    let by_name = windows(&|policy| spent.iter().any(|item| name(item) == policy));
-    match by_name.is_any() {
-        true => by_name,
-        // the two headers need not use the same names; then only a policy that stands alone can be meant
-        false if !spent.is_empty() && !policies.contains(',') => windows(&|_| true),
-        false => Named::default(),
-    }
 }
 
 #[cfg(test)]
@@ -396,13 +262,5 @@ mod tests {
         assert_eq!(in_name("user_weekly_rate_limited"), long(Window::Week));
         assert_eq!(in_name("RateLimitExceeded.EndpointRPMExceeded"), long(Window::Short));
         assert_eq!(in_name("rate_limit_exceeded"), Named::default());
-    }
-
-    #[test]
-    fn policies_are_matched_by_name_or_alone() {
-        let day = long(Window::Day);
-        assert_eq!(policies("\"d\";r=0;t=5", "\"m\";q=1;w=60, \"d\";q=9;w=86400"), day);
-        assert_eq!(policies("\"x\";r=0;t=5", "\"d\";q=9;w=86400"), day);
-        assert_eq!(policies("\"d\";r=4;t=5", "\"d\";q=9;w=86400"), Named::default());
     }
 }
