@@ -53,7 +53,6 @@ const FAMILIES: &[&Family] = &[
     &litellm::FAMILY,
     &payments::FAMILY,
     &wording::FAMILY,
-    &wording::LIMITS,
 ];
 
 /// The verdict on an answer, or `None` for a success.

@@ -26,6 +26,14 @@ pub(super) enum Meaning {
     Wrong(Cause),
 }
 
+impl Meaning {
+    /// Is this about limits in general? In the answer to a malformed request such words are about its parameters: "too many
+    /// requests in this batch".
+    fn is_of_limits(self) -> bool {
+        matches!(self, Self::Throttle(_) | Self::PerhapsSpent(_))
+    }
+}
+
 /// Signs with one meaning.
 pub(super) type Entry<T> = (Meaning, &'static [T]);
 
@@ -70,7 +78,8 @@ impl Family {
         let phrases = self
             .phrases
             .iter()
-            .filter(|(_, phrases)| phrases.iter().any(|phrase| facts.says(phrase)));
+            .filter(|(meaning, _)| !(facts.may_echo() && meaning.is_of_limits()))
+            .filter(|(_, phrases)| facts.says_any(phrases));
         let number = (self.number)(facts);
         let numbers = self
             .numbers

@@ -25,6 +25,7 @@ pub(super) const FAMILY: Family = Family {
         (Meaning::Spent(Cause::SpendLimit), SPENDING),
         (Meaning::PerhapsSpent(Cause::PlanWindow), USAGE),
         (Meaning::Throttle(Scope::Concurrency), CONCURRENCY),
+        (Meaning::Throttle(Scope::Unknown), THROTTLE),
         (Meaning::Wrong(Cause::Authentication), KEY),
         (Meaning::Wrong(Cause::NotFound), MODEL),
     ],
@@ -36,15 +37,6 @@ pub(super) const FAMILY: Family = Family {
         };
         let found = facts.sentences.iter().any(|sentence| banned(&sentence.lower));
         found.then_some(Meaning::Refusal(Cause::Permission))
-    },
-    ..NOTHING
-};
-
-/// Words about limits, unless the request was malformed: "too many requests in this batch" is no throttle.
-pub(super) const LIMITS: Family = Family {
-    also: |facts| {
-        let throttled = !facts.may_echo() && facts.says_any(THROTTLE);
-        throttled.then_some(Meaning::Throttle(Scope::Unknown))
     },
     ..NOTHING
 };
