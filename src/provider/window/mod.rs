@@ -6,7 +6,7 @@ mod words;
 
 pub(crate) use header::{in_headers, none_is_used_up};
 pub(crate) use words::spaced;
-use words::words;
+use words::{Word, words};
 
 /// The window of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,71 +124,105 @@ const CHINESE: &[(&str, Window)] = &[
     ("月限额", Window::Month),
 ];
 
-/// "50 requests in 24 hours" names a window, "try again in 24 hours" a wait.
-fn is_counted(word: &str) -> bool {
-    matches!(
-        word,
-        "requests" | "messages" | "calls" | "tokens" | "queries" | "images" | "generations"
-    )
-}
-
 /// The windows that a sentence names. `Try again in 3 hours` names none.
 pub(crate) fn in_prose(sentence: &str) -> Named {
     let words = words(sentence);
-    let word = |index: Option<usize>| {
-        index
-            .and_then(|index| words.get(index))
-            .map_or("", |word| word.text.as_str())
-    };
-    let named = words.iter().enumerate().filter_map(|(index, this)| {
-        let before = word(index.checked_sub(1));
-        let before_number = word(index.checked_sub(2));
-        let after = word(Some(index + 1));
-        let hyphen_before = this.mark == Some('-');
-        if let Some(window) = adjective(&this.text) {
-            return Some(window);
+    let named = (0..words.len()).filter_map(|index| Place { words: &words, index }.window());
+    let chinese = CHINESE.iter().filter(|(name, _)| sentence.contains(name));
+    Named::of(named.chain(chinese.map(|&(_, window)| window)))
+}
+
+/// A word in its sentence.
+struct Place<'a> {
+    words: &'a [Word],
+    index: usize,
+}
+
+impl Place<'_> {
+    fn word(&self, offset: isize) -> Option<&Word> {
+        self.words.get(self.index.checked_add_signed(offset)?)
+    }
+
+    fn text(&self, offset: isize) -> &str {
+        self.word(offset).map_or("", |word| &word.text)
+    }
+
+    fn mark(&self, offset: isize) -> Option<char> {
+        self.word(offset)?.mark
+    }
+
+    /// The window that this word names, with those around it.
+    fn window(&self) -> Option<Window> {
+        adjective(self.text(0))
+            .or_else(|| self.acronym())
+            .or_else(|| self.period())
+            .or_else(|| self.unit())
+    }
+
+    /// Between hyphens it is a part of some model's name.
+    fn acronym(&self) -> Option<Window> {
+        let word = self.word(0)?;
+        acronym(&word.text).filter(|_| word.mark != Some('-') && !word.hyphen_after)
+    }
+
+    fn period(&self) -> Option<Window> {
+        match (self.text(-1), self.text(0), self.text(1)) {
+            ("billing", "cycle" | "period", _) => Some(Window::Month),
+            (_, "session", "usage" | "limit" | "quota") => Some(Window::Hours),
+            _ => None,
         }
-        if let Some(window) = acronym(&this.text).filter(|_| !hyphen_before && !this.hyphen_after) {
-            return Some(window);
-        }
-        if before == "billing" && matches!(this.text.as_str(), "cycle" | "period") {
-            return Some(Window::Month);
-        }
-        if this.text == "session" && matches!(after, "usage" | "limit" | "quota") {
-            return Some(Window::Hours);
-        }
-        let unit = unit(&this.text)?;
-        if this.mark == Some('/') {
+    }
+
+    fn unit(&self) -> Option<Window> {
+        let unit = unit(self.text(0))?;
+        if self.mark(0) == Some('/') {
             return Some(of_seconds(unit));
         }
-        let per = |word: &str| matches!(word, "per" | "by" | "every" | "each");
-        if let Ok(count) = before.parse::<u64>() {
-            let slash = words
-                .get(index.wrapping_sub(1))
-                .is_some_and(|number| number.mark == Some('/'));
-            let framed = per(before_number)
-                || slash
-                || matches!(
-                    before_number,
-                    "for" | "last" | "past" | "rolling" | "within" | "of" | "over"
-                )
-                || (before_number == "in" && is_counted(word(index.checked_sub(3))))
-                || matches!(
-                    after,
-                    "limit" | "usage" | "window" | "quota" | "rolling" | "allowance" | "cap" | "period"
-                )
-                || hyphen_before;
-            return framed.then(|| of_seconds(unit.saturating_mul(count.max(1))));
+        match self.text(-1).parse::<u64>() {
+            Ok(count) => self
+                .frames_a_number()
+                .then(|| of_seconds(unit.saturating_mul(count.max(1)))),
+            // a single letter is a unit only behind a number or a slash
+            Err(_) => {
+                let bare = is_per(self.text(-1)) || matches!(self.text(-1), "a" | "an" | "this");
+                (bare && self.text(0).len() > 1).then(|| of_seconds(unit))
+            }
         }
-        let bare = per(before) || matches!(before, "a" | "an" | "this");
-        // a single letter is a unit only behind a number or a slash
-        (bare && this.text.len() > 1).then(|| of_seconds(unit))
-    });
-    let chinese = CHINESE
-        .iter()
-        .filter(|(name, _)| sentence.contains(name))
-        .map(|&(_, window)| window);
-    Named::of(named.chain(chinese))
+    }
+
+    /// "50 requests in 24 hours", "5-hour limit", "every 3 hours" name a window; "try again in 24 hours" a wait.
+    fn frames_a_number(&self) -> bool {
+        const BEFORE: &[&str] = &["for", "last", "past", "rolling", "within", "of", "over"];
+        const AFTER: &[&str] = &[
+            "limit",
+            "usage",
+            "window",
+            "quota",
+            "rolling",
+            "allowance",
+            "cap",
+            "period",
+        ];
+        const COUNTED: &[&str] = &[
+            "requests",
+            "messages",
+            "calls",
+            "tokens",
+            "queries",
+            "images",
+            "generations",
+        ];
+        is_per(self.text(-2))
+            || BEFORE.contains(&self.text(-2))
+            || (self.text(-2) == "in" && COUNTED.contains(&self.text(-3)))
+            || AFTER.contains(&self.text(1))
+            || self.mark(-1) == Some('/')
+            || self.mark(0) == Some('-')
+    }
+}
+
+fn is_per(word: &str) -> bool {
+    matches!(word, "per" | "by" | "every" | "each")
 }
 
 /// The windows that the name of a limit or of a header names; there the unit alone will do (`requests-day`).
