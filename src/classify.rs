@@ -344,6 +344,17 @@ impl<'a> Seen<'a> {
         }
     }
 
+    /// Did the server ask not to try again? `x-should-retry: false` is what the official SDKs of OpenAI and Anthropic obey
+    /// before any status; `Stripe-Should-Retry` is Stripe's name for it.
+    pub(crate) fn asks_not_to_retry(&self) -> bool {
+        let says_no = |name| {
+            self.headers()
+                .and_then(|headers| headers.get(name))
+                .is_some_and(|value| value == "false")
+        };
+        says_no("x-should-retry") || says_no("stripe-should-retry")
+    }
+
     /// The body by its shape, parsed once however many ask.
     pub(crate) fn envelope(&self) -> &Envelope {
         self.envelope.get_or_init(|| Envelope::of(self.body()))

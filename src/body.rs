@@ -1,0 +1,252 @@
+//! Bodies that are looked into and put back: a bounded peek, the rest of the stream behind it, and letting go of an answer
+//! so that its connection can be used again. Knows no status and no meaning.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode, response};
+use http_body::{Body as _, Frame, SizeHint};
+use reqwest::{Body, Response, ResponseBuilderExt, Url};
+
+use crate::clock::{Clock, Deadline};
+
+/// How much of a failure's body is looked at, and how long past the headers it is waited for.
+pub(crate) const PEEK_BYTES: usize = 64 * 1024;
+pub(crate) const PEEK_TIME: Duration = Duration::from_secs(1);
+/// How much of the rest is read so that the connection can be used again, and for how long.
+const DRAIN_BYTES: usize = 64 * 1024;
+const DRAIN_TIME: Duration = Duration::from_millis(100);
+
+/// A body, the beginning of which has been read. As a body itself it gives back what was read and then the rest: the same
+/// bytes, the same trailers, the same length, the same error.
+#[derive(Debug)]
+pub(crate) struct Peeked {
+    prefix: Bytes,
+    limit: usize,
+    end: End,
+    rest: Body,
+    /// What is still to come, if the sender had stated the length: a length must not appear that was not there.
+    exact: Option<u64>,
+}
+
+/// How far the peek came.
+#[derive(Debug)]
+enum End {
+    /// There may be more in the rest.
+    Open,
+    /// The body ended, with these trailers.
+    Reached(Option<HeaderMap>),
+    /// The body broke off; the error is still to be handed over.
+    Broken(reqwest::Error),
+}
+
+impl Peeked {
+    /// Reads until `limit` bytes are there, the body ends, or the deadline comes. A chunk is kept whole, so the prefix may be
+    /// longer than the limit by a part of the last one.
+    pub(crate) async fn read(body: Body, limit: usize, deadline: Deadline, clock: &dyn Clock) -> Self {
+        let exact = body.size_hint().exact();
+        let mut peeked = Self {
+            prefix: Bytes::new(),
+            limit,
+            end: End::Open,
+            rest: body,
+            exact,
+        };
+        let mut prefix = BytesMut::new();
+        deadline.cut(clock, peeked.fill(&mut prefix)).await;
+        peeked.prefix = prefix.freeze();
+        peeked
+    }
+
+    async fn fill(&mut self, prefix: &mut BytesMut) {
+        while prefix.len() < self.limit {
+            match poll_fn(|cx| Pin::new(&mut self.rest).poll_frame(cx)).await {
+                None => return self.end = End::Reached(None),
+                Some(Err(error)) => return self.end = End::Broken(error),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => prefix.extend_from_slice(&data),
+                    Err(frame) => {
+                        if let Ok(trailers) = frame.into_trailers() {
+                            return self.end = End::Reached(Some(trailers));
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    /// What was read, up to the limit.
+    fn prefix(&self) -> &[u8] {
+        self.prefix.get(..self.limit).unwrap_or(&self.prefix)
+    }
+
+    /// The whole body, if it was read to its end and has no trailers.
+    pub(crate) const fn whole(&self) -> Option<&Bytes> {
+        match self.end {
+            End::Reached(None) => Some(&self.prefix),
+            _ => None,
+        }
+    }
+
+    /// Is all of it here, even if it broke off?
+    const fn is_complete(&self) -> bool {
+        !matches!(self.end, End::Open)
+    }
+
+    /// Did it break off while it was read?
+    pub(crate) const fn is_broken(&self) -> bool {
+        matches!(self.end, End::Broken(_))
+    }
+
+    /// As a body again.
+    pub(crate) fn put_back(self) -> Body {
+        Body::wrap(self)
+    }
+}
+
+impl http_body::Body for Peeked {
+    type Data = Bytes;
+    type Error = reqwest::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let frame = if !self.prefix.is_empty() {
+            Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.prefix)))))
+        } else {
+            match std::mem::replace(&mut self.end, End::Reached(None)) {
+                End::Open => {
+                    self.end = End::Open;
+                    Pin::new(&mut self.rest).poll_frame(cx)
+                }
+                End::Reached(trailers) => Poll::Ready(trailers.map(Frame::trailers).map(Ok)),
+                End::Broken(error) => Poll::Ready(Some(Err(error))),
+            }
+        };
+        if let (Poll::Ready(Some(Ok(frame))), Some(exact)) = (&frame, self.exact) {
+            let sent = frame.data_ref().map_or(0, |data| data.len() as u64);
+            self.exact = Some(exact.saturating_sub(sent));
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.prefix.is_empty()
+            && match &self.end {
+                End::Open => self.rest.is_end_stream(),
+                End::Reached(trailers) => trailers.is_none(),
+                End::Broken(_) => false,
+            }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if let Some(exact) = self.exact {
+            return SizeHint::with_exact(exact);
+        }
+        let mut hint = SizeHint::new();
+        let read = self.prefix.len() as u64;
+        hint.set_lower(read.saturating_add(match self.end {
+            End::Open => self.rest.size_hint().lower(),
+            End::Reached(_) | End::Broken(_) => 0,
+        }));
+        hint
+    }
+}
+
+/// An answer, untouched or looked into.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Untouched(Response),
+    Peeked(Box<PeekedResponse>),
+}
+
+#[derive(Debug)]
+pub(crate) struct PeekedResponse {
+    head: response::Parts,
+    url: Url,
+    body: Peeked,
+}
+
+impl Answer {
+    /// Looks into the body of an answer.
+    pub(crate) async fn peek(response: Response, limit: usize, deadline: Deadline, clock: &dyn Clock) -> Self {
+        let url = response.url().clone();
+        let (head, body) = http::Response::<Body>::from(response).into_parts();
+        let body = Peeked::read(body, limit, deadline, clock).await;
+        Self::Peeked(Box::new(PeekedResponse { head, url, body }))
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Self::Untouched(response) => response.status(),
+            Self::Peeked(peeked) => peeked.head.status,
+        }
+    }
+
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        match self {
+            Self::Untouched(response) => response.headers(),
+            Self::Peeked(peeked) => &peeked.head.headers,
+        }
+    }
+
+    /// What was read of the body, up to the limit of the peek.
+    pub(crate) fn prefix(&self) -> &[u8] {
+        match self {
+            Self::Untouched(_) => &[],
+            Self::Peeked(peeked) => peeked.body.prefix(),
+        }
+    }
+
+    /// Did the body break off while it was looked into?
+    pub(crate) fn is_broken(&self) -> bool {
+        matches!(self, Self::Peeked(peeked) if peeked.body.is_broken())
+    }
+
+    /// The response as it was received.
+    pub(crate) fn into_response(self) -> Response {
+        match self {
+            Self::Untouched(response) => response,
+            Self::Peeked(peeked) => peeked.into_response(),
+        }
+    }
+
+    /// Frees the connection: reads on a little so that it can be used again, or drops it. Gives the answer back if nothing
+    /// of it is lost, that is, if it had been read to its end.
+    pub(crate) async fn let_go(self, clock: &dyn Clock) -> Option<Self> {
+        let body = match self {
+            Self::Peeked(peeked) if peeked.body.is_complete() => return Some(Self::Peeked(peeked)),
+            Self::Peeked(peeked) => peeked.body.rest,
+            Self::Untouched(response) => response.into(),
+        };
+        let deadline = Deadline::after(clock.now(), Some(DRAIN_TIME));
+        deadline.cut(clock, drain(body)).await;
+        None
+    }
+}
+
+async fn drain(mut body: Body) {
+    let mut read = 0;
+    while read < DRAIN_BYTES {
+        match poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            Some(Ok(frame)) => read += frame.data_ref().map_or(0, Bytes::len),
+            None | Some(Err(_)) => return,
+        }
+    }
+}
+
+impl PeekedResponse {
+    /// reqwest keeps a response's URL in a private extension when one is built by hand; a dummy carries it over.
+    fn into_response(self) -> Response {
+        let mut head = self.head;
+        let carrier = http::Response::builder()
+            .url(self.url)
+            .body(())
+            .map(|carrier| carrier.into_parts().0.extensions);
+        if let Ok(url) = carrier {
+            head.extensions.extend(url);
+        }
+        http::Response::from_parts(head, self.body.put_back()).into()
+    }
+}

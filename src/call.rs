@@ -1,0 +1,334 @@
+//! The book-keeping of one call: its time, its outcome, its events and its end. Knows the parts of the loop, but neither
+//! their order nor how anything is sent.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use http::{Extensions, HeaderValue, StatusCode, header};
+use reqwest::Response;
+use reqwest_middleware::{Error, Result};
+
+use crate::body::{Answer, PEEK_BYTES, PEEK_TIME};
+use crate::classify::{Class, Seen, Verdict};
+use crate::clock::{Clock, Deadline};
+use crate::decide::{Decision, Progress, decide};
+use crate::error::{RetryError, TimeLimit};
+use crate::middleware::Parts;
+use crate::observe::{CallInfo, Event, ReportedHeaders};
+use crate::outcome::{Attempt, Outcome, StopReason};
+use crate::policy::{GiveUp, RetryPolicy};
+use crate::replay::Outgoing;
+use crate::transport;
+
+/// What an attempt ended in.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Answered(Answer),
+    Failed(Error),
+    Cut(TimeLimit),
+}
+
+/// What is left of an attempt that was let go of.
+#[derive(Debug)]
+pub(crate) enum Remnant {
+    /// All of it: it held nothing, or its answer had been read to the end.
+    Kept(Ended),
+    /// The answer's status; the rest of it is gone.
+    Lost(StatusCode),
+}
+
+impl Ended {
+    fn status(&self) -> Option<StatusCode> {
+        match self {
+            Self::Answered(answer) => Some(answer.status()),
+            Self::Failed(_) | Self::Cut(_) => None,
+        }
+    }
+
+    /// Frees what it holds, and keeps what costs nothing to keep.
+    pub(crate) async fn let_go(self, clock: &dyn Clock) -> Remnant {
+        match self {
+            Self::Answered(answer) => {
+                let status = answer.status();
+                answer
+                    .let_go(clock)
+                    .await
+                    .map_or(Remnant::Lost(status), |answer| Remnant::Kept(Self::Answered(answer)))
+            }
+            held_nothing => Remnant::Kept(held_nothing),
+        }
+    }
+}
+
+/// One call, from its first look at the request to its outcome.
+pub(crate) struct Call<'a> {
+    pub(crate) parts: &'a Parts,
+    pub(crate) policy: &'a RetryPolicy,
+    pub(crate) extensions: &'a mut Extensions,
+    pub(crate) deadline: Deadline,
+    outcome: Outcome,
+    /// A retry middleware above owns this call.
+    nested: bool,
+    /// What events say of it; `None` if nobody looks.
+    info: Option<CallInfo>,
+    begun: Instant,
+    first_send: Option<Instant>,
+    last_send: Instant,
+    /// The time of day when the last attempt ended: what an absolute delay is measured from.
+    received_at: SystemTime,
+}
+
+impl<'a> Call<'a> {
+    /// The outcome in the extensions, while it is running, is what a middleware below knows us by. It is left there with its
+    /// end however that comes about, so that the extensions can serve another call.
+    pub(crate) fn begin(
+        parts: &'a Parts,
+        policy: &'a RetryPolicy,
+        extensions: &'a mut Extensions,
+        request: &reqwest::Request,
+    ) -> Self {
+        let nested = extensions.get::<Outcome>().is_some_and(Outcome::is_running);
+        if !nested {
+            extensions.insert(Outcome::begun());
+        }
+        let begun = parts.clock.now();
+        Self {
+            parts,
+            policy,
+            extensions,
+            deadline: Deadline::after(begun, policy.total_deadline),
+            outcome: Outcome::begun(),
+            nested,
+            info: parts.observers.watch(request),
+            begun,
+            first_send: None,
+            last_send: begun,
+            received_at: SystemTime::UNIX_EPOCH,
+        }
+    }
+
+    pub(crate) fn clock(&self) -> &'a dyn Clock {
+        &*self.parts.clock
+    }
+
+    fn tell<'e>(&'e self, event: impl FnOnce(&'e CallInfo) -> Event<'e>) {
+        if let Some(info) = &self.info {
+            self.parts.observers.tell(&event(info));
+        }
+    }
+
+    /// Is the next send the last one?
+    pub(crate) const fn is_before_last(&self) -> bool {
+        self.outcome.sends().saturating_add(1) >= self.policy.max_attempts
+    }
+
+    /// Counts a send; what it must not outlast is the answer.
+    pub(crate) fn start_attempt(&mut self) -> Deadline {
+        self.outcome.count_send();
+        self.last_send = self.clock().now();
+        self.first_send.get_or_insert(self.last_send);
+        self.tell(|call| Event::AttemptStarted {
+            call,
+            attempt: self.outcome.sends(),
+        });
+        self.deadline
+            .or_earlier(Deadline::after(self.last_send, self.policy.attempt_timeout))
+    }
+
+    /// An attempt was cut: by which limit?
+    pub(crate) fn limit_that_cut(&self) -> TimeLimit {
+        if self.deadline.is_past(self.clock().now()) {
+            TimeLimit::Total
+        } else {
+            TimeLimit::Attempt
+        }
+    }
+
+    /// Looks into the body where the status asks for it: a failure's body tells what the status cannot.
+    pub(crate) async fn look(&self, response: Response) -> Answer {
+        let failed = response.status().is_client_error() || response.status().is_server_error();
+        let limit = if failed {
+            Some(PEEK_BYTES)
+        } else {
+            self.policy.inspect_success.filter(|_| !is_stream(&response))
+        };
+        match limit {
+            None => Answer::Untouched(response),
+            Some(limit) => {
+                let patience = Deadline::after(self.clock().now(), Some(PEEK_TIME));
+                Answer::peek(response, limit, patience.or_earlier(self.deadline), self.clock()).await
+            }
+        }
+    }
+
+    /// The verdict on an attempt, written into the outcome; `None` for a success.
+    pub(crate) fn judge(&mut self, ended: &Ended, outgoing: &Outgoing) -> Option<Verdict> {
+        self.received_at = self.clock().wall_now();
+        let broken = matches!(ended, Ended::Answered(answer) if answer.is_broken());
+        let verdict = self.parts.classifier.classify(&self.seen(ended, outgoing));
+        let verdict = verdict.or_else(|| broken.then(transport::broken_body));
+
+        let started = self.last_send.saturating_duration_since(self.begun);
+        let elapsed = self.clock().now().saturating_duration_since(self.last_send);
+        let (attempt, status) = (self.outcome.sends(), ended.status());
+        self.outcome.record(Attempt::new(started, elapsed, status, verdict));
+        let headers = ReportedHeaders::of(match ended {
+            Ended::Answered(answer) => Some(answer.headers()),
+            Ended::Failed(_) | Ended::Cut(_) => None,
+        });
+        self.tell(|call| Event::AttemptFinished {
+            call,
+            attempt,
+            elapsed,
+            status,
+            verdict,
+            headers,
+        });
+        verdict
+    }
+
+    /// An attempt as data.
+    fn seen<'s>(&self, ended: &'s Ended, outgoing: &'s Outgoing) -> Seen<'s> {
+        let (method, url) = (outgoing.method(), outgoing.url());
+        match ended {
+            Ended::Answered(answer) => Seen::response(
+                method,
+                url,
+                answer.status(),
+                answer.headers(),
+                answer.prefix(),
+                self.received_at,
+            ),
+            Ended::Failed(error) => Seen::error(method, url, error),
+            Ended::Cut(_) => Seen::timed_out(method, url),
+        }
+    }
+
+    pub(crate) fn decide(&self, ended: &Ended, verdict: &Verdict, outgoing: &Outgoing) -> Decision {
+        let now = self.clock().now();
+        let progress = Progress {
+            sends: self.outcome.sends(),
+            elapsed: self
+                .first_send
+                .map_or(Duration::ZERO, |first| now.saturating_duration_since(first)),
+            remaining: self.deadline.remaining(now),
+            replayable: outgoing.may_repeat(verdict.delivery(), self.policy),
+            nested: self.nested,
+            draws: self.parts.dice.draw(),
+        };
+        decide(&self.seen(ended, outgoing), verdict, &progress, self.policy)
+    }
+
+    /// Waits, holding nothing; the total deadline cuts it.
+    pub(crate) async fn wait(&mut self, wait: Duration, verdict: &Verdict) {
+        let attempt = self.outcome.sends();
+        self.tell(|call| Event::Waiting {
+            call,
+            attempt,
+            wait,
+            verdict: *verdict,
+        });
+        let start = self.clock().now();
+        let end = Deadline::after(start, Some(wait)).or_earlier(self.deadline);
+        end.cut(self.clock(), std::future::pending::<()>()).await;
+        self.outcome
+            .add_wait(self.clock().now().saturating_duration_since(start));
+    }
+
+    /// The end of the call: what the caller gets, with the outcome on it.
+    pub(crate) fn end(mut self, ended: Ended, verdict: Option<Verdict>, stop: StopReason) -> Result<Response> {
+        self.close(stop);
+        match (ended, verdict) {
+            (Ended::Failed(error), _) => Err(error),
+            (Ended::Cut(limit), _) => Err(Error::middleware(RetryError::TimedOut {
+                limit,
+                outcome: self.outcome.clone().into(),
+            })),
+            (Ended::Answered(answer), Some(verdict)) if self.asks_for_an_error(answer.status(), &verdict) => {
+                Err(self.gave_up(answer.status(), verdict))
+            }
+            (Ended::Answered(answer), _) => Ok(self.give_back(answer)),
+        }
+    }
+
+    /// The same after the attempt was let go of.
+    pub(crate) fn end_late(mut self, remnant: Remnant, verdict: Verdict, stop: StopReason) -> Result<Response> {
+        match remnant {
+            Remnant::Kept(ended) => self.end(ended, Some(verdict), stop),
+            Remnant::Lost(status) => {
+                self.close(stop);
+                Err(self.gave_up(status, verdict))
+            }
+        }
+    }
+
+    /// Completes the outcome, and says so.
+    fn close(&mut self, stop: StopReason) {
+        let stated = self.outcome.verdict().and_then(Verdict::server_delay);
+        let retry_at = stated.and_then(|delay| self.received_at.checked_add(delay.duration()));
+        self.outcome
+            .end(stop, self.clock().now().saturating_duration_since(self.begun), retry_at);
+        if self.outcome.is_plain() {
+            return;
+        }
+        let outcome = &self.outcome;
+        self.tell(|call| match stop {
+            StopReason::Succeeded => Event::Recovered { call, outcome },
+            _ => Event::GaveUp { call, stop, outcome },
+        });
+    }
+
+    /// An error is asked for, and a loop above would start again on this answer. (A permanent 4xx it would not repeat, and
+    /// its body says what to change.)
+    fn asks_for_an_error(&self, status: StatusCode, verdict: &Verdict) -> bool {
+        let looped = status.is_server_error() || matches!(status.as_u16(), 408 | 409 | 429);
+        self.policy.give_up == GiveUp::Error && !self.nested && (looped || verdict.class() != Class::Permanent)
+    }
+
+    fn gave_up(&self, status: StatusCode, verdict: Verdict) -> Error {
+        Error::middleware(RetryError::GaveUp {
+            status,
+            verdict,
+            outcome: self.outcome.clone().into(),
+        })
+    }
+
+    /// The response as it was received, with the outcome beside it, and with the word that keeps a caller above, if it
+    /// honours it, from doing all of this again.
+    fn give_back(&self, answer: Answer) -> Response {
+        let mut response = answer.into_response();
+        if self.outcome.is_exhausted() && !self.nested {
+            response
+                .headers_mut()
+                .insert("x-should-retry", HeaderValue::from_static("false"));
+        }
+        if !self.outcome.is_plain() {
+            response.extensions_mut().insert(self.outcome.clone());
+        }
+        response
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if !self.outcome.has_ended() {
+            self.close(StopReason::Cancelled);
+        }
+        if self.nested {
+            return;
+        }
+        let outcome = std::mem::replace(&mut self.outcome, Outcome::begun());
+        match self.extensions.get_mut() {
+            Some(left) => *left = outcome,
+            None => drop(self.extensions.insert(outcome)),
+        }
+    }
+}
+
+/// Is it a stream of events, which must not be held back?
+fn is_stream(response: &Response) -> bool {
+    let content_type = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    content_type.is_some_and(|value| value.trim_start().starts_with("text/event-stream"))
+}

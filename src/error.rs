@@ -1,0 +1,131 @@
+//! The errors that are this crate's own: cuts that no `reqwest::Error` can be made for, and give-ups asked for as errors.
+//! All their text is made of flags; none of it comes from a URL, a header or a body.
+
+use std::time::SystemTime;
+
+use http::StatusCode;
+use reqwest_middleware::Error;
+
+use crate::classify::Verdict;
+use crate::outcome::{Outcome, StopReason};
+
+/// An error of this crate. It travels as [`reqwest_middleware::Error::Middleware`]; [`RetryError::of`] finds it there. A
+/// transport error is never wrapped: it comes back as [`reqwest_middleware::Error::Reqwest`].
+///
+/// ```
+/// # async fn run(client: reqwest_middleware::ClientWithMiddleware) {
+/// use reqwest_ai_retry::{RetryError, is_timeout};
+///
+/// if let Err(error) = client.get("https://api.example.com/v1/models").send().await {
+///     if is_timeout(&error) {
+///         eprintln!("too slow");
+///     } else if let Some(ours) = RetryError::of(&error) {
+///         eprintln!("{} (again at {:?})", ours.stop(), ours.retry_at());
+///     }
+/// }
+/// # }
+/// ```
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum RetryError {
+    /// An attempt was cut before its response headers came.
+    #[error("no response headers within the {limit} after {} sends: {}", outcome.sends(), outcome.stop())]
+    #[non_exhaustive]
+    TimedOut {
+        /// Which limit cut it.
+        limit: TimeLimit,
+        /// What had been done until then.
+        outcome: Box<Outcome>,
+    },
+    /// A response was given up on, and either [`GiveUp::Error`](crate::GiveUp::Error) asks for an error, or the response
+    /// had already been let go of when the refusal arose.
+    #[error("gave up after {} sends on status {}: {}", outcome.sends(), status.as_u16(), outcome.stop())]
+    #[non_exhaustive]
+    GaveUp {
+        /// The status of the last response.
+        status: StatusCode,
+        /// The verdict on it.
+        verdict: Verdict,
+        /// What had been done until then.
+        outcome: Box<Outcome>,
+    },
+}
+
+/// A limit of the policy that cuts an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum TimeLimit {
+    /// [`RetryPolicy::attempt_timeout`](crate::RetryPolicy::attempt_timeout).
+    Attempt,
+    /// [`RetryPolicy::total_deadline`](crate::RetryPolicy::total_deadline).
+    Total,
+}
+
+impl std::fmt::Display for TimeLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Attempt => "attempt timeout",
+            Self::Total => "total deadline",
+        })
+    }
+}
+
+impl RetryError {
+    /// The error of this crate in an error of the client, if it is one.
+    pub fn of(error: &Error) -> Option<&Self> {
+        match error {
+            Error::Middleware(error) => error.downcast_ref(),
+            Error::Reqwest(_) => None,
+        }
+    }
+
+    /// What was done before.
+    pub fn outcome(&self) -> &Outcome {
+        match self {
+            Self::TimedOut { outcome, .. } | Self::GaveUp { outcome, .. } => outcome,
+        }
+    }
+
+    /// Why the call ended.
+    pub fn stop(&self) -> StopReason {
+        self.outcome().stop()
+    }
+
+    /// The status of the last response, if it was answered.
+    pub fn status(&self) -> Option<StatusCode> {
+        match self {
+            Self::GaveUp { status, .. } => Some(*status),
+            Self::TimedOut { .. } => None,
+        }
+    }
+
+    /// The verdict on the last attempt.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        match self {
+            Self::GaveUp { verdict, .. } => Some(verdict),
+            Self::TimedOut { outcome, .. } => outcome.verdict(),
+        }
+    }
+
+    /// When the server expects the next attempt, if it said so.
+    pub fn retry_at(&self) -> Option<SystemTime> {
+        self.outcome().retry_at()
+    }
+}
+
+/// Did time run out, by reqwest's timeouts or by ours? Covers both kinds of [`reqwest_middleware::Error`].
+pub fn is_timeout(error: &Error) -> bool {
+    match error {
+        Error::Reqwest(error) => error.is_timeout(),
+        Error::Middleware(_) => matches!(RetryError::of(error), Some(RetryError::TimedOut { .. })),
+    }
+}
+
+/// Could no connection be made? Covers both kinds of [`reqwest_middleware::Error`].
+pub fn is_connect(error: &Error) -> bool {
+    match error {
+        Error::Reqwest(error) => error.is_connect(),
+        Error::Middleware(_) => false,
+    }
+}

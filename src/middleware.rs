@@ -1,0 +1,209 @@
+//! The loop and nothing else: admit, send, look, decide; return, or let go, wait and go on. The only file that touches
+//! [`Next`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::Extensions;
+use reqwest::{Request, Response};
+use reqwest_middleware::{Middleware, Next, Result};
+
+use crate::account::Account;
+use crate::call::{Call, Ended};
+use crate::classify::Classifier;
+use crate::clock::{Clock, TokioClock};
+use crate::decide::Decision;
+use crate::dice::Dice;
+use crate::observe::{Observe, Observers};
+use crate::outcome::StopReason;
+use crate::policy::RetryPolicy;
+use crate::replay::Outgoing;
+
+/// Retries what may be retried, when it makes sense.
+///
+/// ```
+/// use reqwest_ai_retry::RetryMiddleware;
+/// use reqwest_middleware::ClientBuilder;
+///
+/// # fn build() -> reqwest::Result<reqwest_middleware::ClientWithMiddleware> {
+/// let client = ClientBuilder::new(RetryMiddleware::client_builder().build()?)
+///     .with(RetryMiddleware::default())
+///     .build();
+/// # Ok(client) }
+/// ```
+///
+/// Place it outermost: a middleware added after it runs on every attempt (fresh signatures and timestamps), one added
+/// before it runs once per call. A second one inside does not retry and says [`StopReason::Nested`].
+#[derive(Clone)]
+pub struct RetryMiddleware {
+    parts: Arc<Parts>,
+}
+
+/// What all calls through one middleware share.
+pub(crate) struct Parts {
+    pub(crate) policy: RetryPolicy,
+    pub(crate) classifier: Classifier,
+    pub(crate) observers: Observers,
+    pub(crate) account: Account,
+    pub(crate) clock: Box<dyn Clock>,
+    pub(crate) dice: Dice,
+}
+
+impl RetryMiddleware {
+    /// With this policy, and everything else by default.
+    pub fn new(policy: RetryPolicy) -> Self {
+        Self::builder().policy(policy).build()
+    }
+
+    /// To set more than the policy.
+    pub fn builder() -> RetryMiddlewareBuilder {
+        RetryMiddlewareBuilder::default()
+    }
+
+    /// reqwest's own builder with its hidden retries off, so that the number configured is the number sent: it repeats up to
+    /// two requests that an HTTP/2 server did not process. They are this middleware's to repeat then, whatever the method.
+    /// Redirects still happen below, unseen.
+    pub fn client_builder() -> reqwest::ClientBuilder {
+        reqwest::Client::builder().retry(reqwest::retry::never())
+    }
+
+    /// The policy for requests that bring none of their own.
+    pub fn policy(&self) -> &RetryPolicy {
+        &self.parts.policy
+    }
+}
+
+impl Default for RetryMiddleware {
+    fn default() -> Self {
+        Self::builder().build()
+    }
+}
+
+impl fmt::Debug for RetryMiddleware {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetryMiddleware")
+            .field("policy", &self.parts.policy)
+            .field("classifier", &self.parts.classifier)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Builds a [`RetryMiddleware`].
+#[must_use]
+#[derive(Default)]
+pub struct RetryMiddlewareBuilder {
+    policy: RetryPolicy,
+    classifier: Classifier,
+    observers: Observers,
+    clock: Option<Box<dyn Clock>>,
+    seed: Option<u64>,
+}
+
+impl RetryMiddlewareBuilder {
+    /// How often, how long and what to retry (default: [`RetryPolicy::default`]).
+    pub fn policy(mut self, policy: RetryPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// What answers mean (default: [`Classifier::default`]).
+    pub fn classifier(mut self, classifier: Classifier) -> Self {
+        self.classifier = classifier;
+        self
+    }
+
+    /// Somebody to tell what calls do; may be said more than once.
+    pub fn observer(mut self, observer: impl Observe + 'static) -> Self {
+        self.observers.add(observer);
+        self
+    }
+
+    /// Where time comes from (default: tokio's clock and the system's time of day).
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Some(Box::new(clock));
+        self
+    }
+
+    /// Makes the waits repeatable, for simulations and tests (default: they are drawn anew).
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// The middleware. Nothing can be wrong here: every value of a policy has a meaning.
+    pub fn build(self) -> RetryMiddleware {
+        RetryMiddleware {
+            parts: Arc::new(Parts {
+                policy: self.policy,
+                classifier: self.classifier,
+                observers: self.observers,
+                account: Account,
+                clock: self.clock.unwrap_or_else(|| Box::new(TokioClock)),
+                dice: self.seed.map_or_else(Dice::default, Dice::seeded),
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for RetryMiddlewareBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetryMiddlewareBuilder")
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait::async_trait]
+impl Middleware for RetryMiddleware {
+    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+        let own = extensions.get::<RetryPolicy>().cloned();
+        let policy = own.as_ref().unwrap_or(&self.parts.policy);
+        #[cfg(feature = "tracing")]
+        let span = crate::observe::trace::span(&request);
+        let call = run(Call::begin(&self.parts, policy, extensions, &request), request, next);
+        #[cfg(feature = "tracing")]
+        let call = tracing::Instrument::instrument(call, span);
+        call.await
+    }
+}
+
+/// The loop.
+#[allow(
+    clippy::drop_non_drop,
+    reason = "a permit is given back before the wait, whatever it holds"
+)]
+async fn run(mut call: Call<'_>, request: Request, next: Next<'_>) -> Result<Response> {
+    let (mut request, mut outgoing) = Outgoing::prepare(request, call.policy, call.deadline, call.clock()).await;
+    loop {
+        let permit = call.parts.account.admit().await;
+        let ended = send(&mut call, request, &next).await;
+        let Some(verdict) = call.judge(&ended, &outgoing) else {
+            return call.end(ended, None, StopReason::Succeeded);
+        };
+        let wait = match call.decide(&ended, &verdict, &outgoing) {
+            Decision::Retry(wait) => wait,
+            Decision::Stop(reason) => return call.end(ended, Some(verdict), reason),
+        };
+        request = match outgoing.again(call.is_before_last()) {
+            Ok(again) => again,
+            Err(why) => return call.end(ended, Some(verdict), StopReason::NotReplayable(why)),
+        };
+        let remnant = ended.let_go(call.clock()).await;
+        drop(permit);
+        call.wait(wait, &verdict).await;
+        if call.deadline.is_past(call.clock().now()) {
+            return call.end_late(remnant, verdict, StopReason::DeadlinePassed);
+        }
+    }
+}
+
+/// Sends once and looks at what comes, under the limits of an attempt.
+async fn send(call: &mut Call<'_>, request: Request, next: &Next<'_>) -> Ended {
+    let limit = call.start_attempt();
+    let clock = call.clock();
+    match limit.cut(clock, next.clone().run(request, call.extensions)).await {
+        Some(Ok(response)) => Ended::Answered(call.look(response).await),
+        Some(Err(error)) => Ended::Failed(error),
+        None => Ended::Cut(call.limit_that_cut()),
+    }
+}

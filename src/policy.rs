@@ -1,0 +1,235 @@
+//! The numbers of the loop and the caller's choices. Knows no request, no answer and no time.
+
+use std::time::Duration;
+
+use http::HeaderName;
+
+use crate::backoff::Backoff;
+
+/// How often, how long and what to retry.
+///
+/// ```
+/// use std::time::Duration;
+/// use reqwest_ai_retry::{RetryMiddleware, RetryPolicy};
+///
+/// // for an interactive program: three sends, and no more than 20 s from the first byte to the last wait
+/// let retry = RetryMiddleware::new(
+///     RetryPolicy::default().max_attempts(3).max_retry_time(Duration::from_secs(15)).total_deadline(Duration::from_secs(20)),
+/// );
+/// # let _ = retry;
+/// ```
+///
+/// A policy given to one request replaces the client's for it, all of it:
+///
+/// ```
+/// # async fn run(client: reqwest_middleware::ClientWithMiddleware) -> reqwest_middleware::Result<()> {
+/// use reqwest_ai_retry::RetryPolicy;
+///
+/// client.get("https://api.example.com/v1/models").with_extension(RetryPolicy::default().max_attempts(1)).send().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryPolicy {
+    pub(crate) max_attempts: u32,
+    pub(crate) max_retry_time: Duration,
+    pub(crate) attempt_timeout: Option<Duration>,
+    pub(crate) total_deadline: Option<Duration>,
+    pub(crate) backoff: Backoff,
+    pub(crate) replay: Replay,
+    pub(crate) idempotency_key: IdempotencyKey,
+    pub(crate) buffer_request: Option<usize>,
+    pub(crate) inspect_success: Option<usize>,
+    pub(crate) give_up: GiveUp,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            max_attempts: 5,
+            max_retry_time: Duration::from_secs(120),
+            attempt_timeout: None,
+            total_deadline: None,
+            backoff: Backoff::default(),
+            replay: Replay::Inference,
+            idempotency_key: IdempotencyKey::Keep,
+            buffer_request: None,
+            inspect_success: None,
+            give_up: GiveUp::Response,
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// Sends in all, the first included (default 5): 1 never retries, and so does 0, since a call that is made is sent
+    /// once.
+    #[must_use]
+    pub const fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = attempts;
+        self
+    }
+
+    /// How long to go on retrying, from the first send (default 120 s, so that the minute windows of rate limits fit
+    /// twice). No wait is begun that ends later; a server's delay that does not fit ends the call at once. An attempt in
+    /// flight is never cut by it.
+    #[must_use]
+    pub const fn max_retry_time(mut self, time: Duration) -> Self {
+        self.max_retry_time = time;
+        self
+    }
+
+    /// How long one attempt may take until its response headers (default: no limit, since a model may think for minutes).
+    /// A body that has begun is never cut by it. An attempt that is cut may have reached the server, so it is repeated only
+    /// where a repeat is safe ([`Replay`]).
+    #[must_use]
+    pub const fn attempt_timeout(mut self, time: Duration) -> Self {
+        self.attempt_timeout = Some(time);
+        self
+    }
+
+    /// How long the whole call may take until its response headers (default: no limit). Hard: it cuts waits and an attempt
+    /// in flight. A body that has begun is never cut by it: a healthy stream may take any time.
+    #[must_use]
+    pub const fn total_deadline(mut self, time: Duration) -> Self {
+        self.total_deadline = Some(time);
+        self
+    }
+
+    /// How long to wait where the server does not say (default: [`Backoff::default`]).
+    #[must_use]
+    pub const fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// What may be sent again after a failure that may have had an effect (default: [`Replay::Inference`]).
+    #[must_use]
+    pub const fn replay(mut self, replay: Replay) -> Self {
+        self.replay = replay;
+        self
+    }
+
+    /// What is done about the idempotency key (default: [`IdempotencyKey::Keep`]).
+    #[must_use]
+    pub fn idempotency_key(mut self, key: IdempotencyKey) -> Self {
+        self.idempotency_key = key;
+        self
+    }
+
+    /// Reads a streaming or multipart request body into memory, up to `max_bytes`, so that it can be sent again (default:
+    /// off). A longer one is sent once, as it comes. Even a multipart form that is all in memory is a stream to reqwest.
+    #[must_use]
+    pub const fn buffer_request(mut self, max_bytes: usize) -> Self {
+        self.buffer_request = Some(max_bytes);
+        self
+    }
+
+    /// Looks into the body of a success too, up to `max_bytes` and one second (default: off, since it holds the answer
+    /// back): finds the errors that some gateways send under status 200, and makes a body that breaks off within the
+    /// bytes read a failed attempt. `text/event-stream` is left alone: holding a stream back helps nobody.
+    #[must_use]
+    pub const fn inspect_success(mut self, max_bytes: usize) -> Self {
+        self.inspect_success = Some(max_bytes);
+        self
+    }
+
+    /// What the caller gets when a response is given up on (default: [`GiveUp::Response`]).
+    #[must_use]
+    pub const fn give_up(mut self, give_up: GiveUp) -> Self {
+        self.give_up = give_up;
+        self
+    }
+}
+
+/// What may be sent again after an *ambiguous* failure: a timeout or reset after the send, 408, or a 5xx that does not
+/// say that nothing was done. What was never sent or was refused may always be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
+#[non_exhaustive]
+pub enum Replay {
+    /// Idempotent methods (RFC 9110, 9.2.2), requests with an idempotency key, and nothing else.
+    Idempotent,
+    /// These, and calls that ask a model for an answer: a repeat costs tokens, but has no effect. Told by a known path
+    /// *and* a model named in the body (or in the path, where the provider puts it there); never for stored conversations,
+    /// background runs, threads, batches, or image, audio and video jobs. The default.
+    #[default]
+    Inference,
+    /// Everything: the caller's word that a repeat does no harm.
+    Always,
+}
+
+/// What is done about the idempotency key, and in which header it stands (`Idempotency-Key`, unless
+/// [`header`](Self::header) names another).
+///
+/// ```
+/// use http::HeaderName;
+/// use reqwest_ai_retry::{IdempotencyKey, RetryPolicy};
+///
+/// let policy = RetryPolicy::default()
+///     .idempotency_key(IdempotencyKey::Generate.header(HeaderName::from_static("x-idempotency-key")));
+/// # let _ = policy;
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct IdempotencyKey {
+    generate: bool,
+    header: Option<HeaderName>,
+}
+
+#[allow(
+    non_upper_case_globals,
+    reason = "reads as the choice of two that it is, and either can name a header"
+)]
+impl IdempotencyKey {
+    /// A key that the caller gave is sent unchanged on every attempt; none is invented, since a key means nothing to a
+    /// server that does not honour it. The default.
+    pub const Keep: Self = Self {
+        generate: false,
+        header: None,
+    };
+
+    /// The caller's word that the server honours such keys: a request whose method is not idempotent gets a UUID v4, the
+    /// same on every attempt, unless it brings a key. Ambiguous failures may then be sent again.
+    pub const Generate: Self = Self {
+        generate: true,
+        header: None,
+    };
+
+    /// Names the header that the server reads the key from.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName) -> Self {
+        self.header = Some(name);
+        self
+    }
+
+    pub(crate) const fn generates(&self) -> bool {
+        self.generate
+    }
+
+    pub(crate) fn name(&self) -> HeaderName {
+        self.header
+            .clone()
+            .unwrap_or(HeaderName::from_static("idempotency-key"))
+    }
+}
+
+/// What the caller gets when a response is given up on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
+#[non_exhaustive]
+pub enum GiveUp {
+    /// The last response, status, headers and body as received, but for `x-should-retry: false` where trying again would
+    /// only repeat what was done here. The default.
+    #[default]
+    Response,
+    /// A [`RetryError::GaveUp`](crate::RetryError::GaveUp), for SDKs that start a loop of their own on the status. An
+    /// answer that no such loop repeats (a permanent 4xx: wrong key, wrong parameter) still comes back as the response,
+    /// since its body says what to change.
+    Error,
+}

@@ -1,0 +1,333 @@
+//! The request side: can it be sent again, and may it? Knows methods, paths and the idempotency key; knows no answer.
+
+use http::{HeaderValue, Method, header};
+use reqwest::{Request, Url};
+use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
+
+use crate::body::Peeked;
+use crate::classify::Delivery;
+use crate::clock::{Clock, Deadline};
+use crate::outcome::Why;
+use crate::policy::{Replay, RetryPolicy};
+
+/// What is left of a request that was sent: enough to send it again, or enough to know what it was.
+#[derive(Debug)]
+pub(crate) enum Outgoing {
+    /// The original is here; a clone was sent.
+    Kept(Request),
+    /// The original itself was sent.
+    Sent { method: Method, url: Url, why: Why },
+}
+
+impl Outgoing {
+    /// Takes the request as the caller made it, gives it the policy's idempotency key, and reads its body into memory if
+    /// the policy asks for that. Gives what to send first: a clone, or the original if there will be no second time.
+    pub(crate) async fn prepare(
+        mut request: Request,
+        policy: &RetryPolicy,
+        deadline: Deadline,
+        clock: &dyn Clock,
+    ) -> (Request, Self) {
+        if let Some(limit) = policy.buffer_request {
+            buffer(&mut request, limit, deadline, clock).await;
+        }
+        if policy.idempotency_key.generates() && !request.method().is_idempotent() {
+            let key = uuid::Uuid::new_v4().hyphenated().to_string();
+            if let (header::Entry::Vacant(entry), Ok(key)) = (
+                request.headers_mut().entry(policy.idempotency_key.name()),
+                HeaderValue::try_from(key),
+            ) {
+                entry.insert(key);
+            }
+        }
+        let copy = if policy.max_attempts > 1 {
+            request.try_clone()
+        } else {
+            None
+        };
+        match copy {
+            Some(copy) => (copy, Self::Kept(request)),
+            None => {
+                let why = if policy.buffer_request.is_some() {
+                    Why::BodyTooLarge
+                } else {
+                    Why::StreamingBody
+                };
+                let sent = Self::Sent {
+                    method: request.method().clone(),
+                    url: request.url().clone(),
+                    why,
+                };
+                (request, sent)
+            }
+        }
+    }
+
+    pub(crate) fn method(&self) -> &Method {
+        match self {
+            Self::Kept(request) => request.method(),
+            Self::Sent { method, .. } => method,
+        }
+    }
+
+    pub(crate) fn url(&self) -> &Url {
+        match self {
+            Self::Kept(request) => request.url(),
+            Self::Sent { url, .. } => url,
+        }
+    }
+
+    /// What to send next: a clone, or the original if this is the `last` time.
+    pub(crate) fn again(&mut self, last: bool) -> Result<Request, Why> {
+        match self {
+            Self::Sent { why, .. } => Err(*why),
+            Self::Kept(request) if !last => request.try_clone().ok_or(Why::StreamingBody),
+            Self::Kept(request) => {
+                let why = Why::StreamingBody;
+                let sent = Self::Sent {
+                    method: request.method().clone(),
+                    url: request.url().clone(),
+                    why,
+                };
+                match std::mem::replace(self, sent) {
+                    Self::Kept(request) => Ok(request),
+                    Self::Sent { why, .. } => Err(why),
+                }
+            }
+        }
+    }
+
+    /// Can and may it be sent again after a failure of this delivery?
+    pub(crate) fn may_repeat(&self, delivery: Delivery, policy: &RetryPolicy) -> Result<(), Why> {
+        let request = match self {
+            Self::Kept(request) => request,
+            Self::Sent { why, .. } => return Err(*why),
+        };
+        let harmless = || {
+            request.method().is_idempotent()
+                || request.headers().contains_key(policy.idempotency_key.name())
+                || match policy.replay {
+                    Replay::Always => true,
+                    Replay::Inference => is_inference(request),
+                    Replay::Idempotent => false,
+                }
+        };
+        if delivery == Delivery::Ambiguous && !harmless() {
+            Err(Why::NonIdempotent)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Reads a streaming body into memory, or puts it back if it is longer than the limit, has trailers or breaks off.
+async fn buffer(request: &mut Request, limit: usize, deadline: Deadline, clock: &dyn Clock) {
+    let body = match request.body_mut() {
+        Some(body) if body.as_bytes().is_none() => body,
+        _ => return,
+    };
+    // one byte more than may be kept tells a body that just fits from one that does not
+    let peeked = Peeked::read(std::mem::take(body), limit.saturating_add(1), deadline, clock).await;
+    *body = match peeked.whole() {
+        Some(whole) if whole.len() <= limit => whole.clone().into(),
+        _ => peeked.put_back(),
+    };
+}
+
+/// Path endings of calls that ask a model for an answer and name the model in the body.
+const MODEL_IN_BODY: &[&str] = &[
+    "/chat/completions",
+    "/completions",
+    "/fim/completions",
+    "/messages",
+    "/messages/count_tokens",
+    "/responses",
+    "/embeddings",
+    "/embed",
+    "/rerank",
+    "/moderations",
+    "/classify",
+    "/tokenize",
+    "/api/chat",
+    "/api/generate",
+    "/api/embed",
+    "/v1/chat",
+    "/v2/chat",
+    "/text-generation/generation",
+    "/text/chatcompletion_v2",
+];
+
+/// Last path segments of calls that name the model in the path, with the segment that stands before the model: Gemini and
+/// Vertex (`models/M:generateContent`), Bedrock (`model/M/converse`), Azure (`deployments/D/chat/completions`).
+const MODEL_IN_PATH: &[(&str, &[&str])] = &[
+    (
+        "models/",
+        &[
+            ":generateContent",
+            ":streamGenerateContent",
+            ":embedContent",
+            ":batchEmbedContents",
+            ":countTokens",
+            ":rawPredict",
+            ":streamRawPredict",
+        ],
+    ),
+    (
+        "model/",
+        &[
+            "/invoke",
+            "/invoke-with-response-stream",
+            "/converse",
+            "/converse-stream",
+        ],
+    ),
+    ("deployments/", &["/chat/completions", "/completions", "/embeddings"]),
+];
+
+/// Parts of a path under which a call leaves something behind, or makes a job of media.
+const STATEFUL_PATH: &[&str] = &[
+    "/threads/",
+    "/batches",
+    "/images",
+    "/audio",
+    "/video",
+    "/conversations/",
+    "canvas",
+    "reel",
+    "stability.",
+    "imagen",
+];
+
+/// Is this a call that asks a model for an answer, so that a repeat costs tokens but has no other effect? The path alone
+/// does not tell: `POST …/messages` is also how mail is sent.
+fn is_inference(request: &Request) -> bool {
+    let path = request.url().path().trim_end_matches('/');
+    if *request.method() != Method::POST || STATEFUL_PATH.iter().any(|part| path.contains(part)) {
+        return false;
+    }
+    let Some(facts) = request.body().and_then(|body| body.as_bytes()).and_then(BodyFacts::of) else {
+        return false;
+    };
+    let in_path = MODEL_IN_PATH.iter().any(|(parent, calls)| {
+        calls.iter().any(|call| {
+            path.strip_suffix(call)
+                .and_then(|before| before.rsplit_once(parent))
+                .is_some_and(|(_, model)| !model.is_empty() && (*parent != "deployments/" || !model.contains('/')))
+        })
+    });
+    let in_body = || facts.model && MODEL_IN_BODY.iter().any(|ending| path.ends_with(ending));
+    !facts.stateful && (in_path || in_body())
+}
+
+/// What the top level of a JSON body says; the rest is skipped without being kept.
+#[derive(Debug, Default)]
+struct BodyFacts {
+    /// It names a model.
+    model: bool,
+    /// It runs in the background, or writes into a stored conversation.
+    stateful: bool,
+}
+
+impl BodyFacts {
+    /// `None` for a body that is no JSON object.
+    fn of(body: &[u8]) -> Option<Self> {
+        let mut json = serde_json::Deserializer::from_slice(body);
+        json.deserialize_map(Self::default()).ok()
+    }
+}
+
+impl<'de> Visitor<'de> for BodyFacts {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
+        while let Some(key) = map.next_key::<std::borrow::Cow<'_, str>>()? {
+            match key.as_ref() {
+                "model" => self.model |= map.next_value::<serde_json::Value>()?.is_string(),
+                "background" => {
+                    self.stateful |= map.next_value::<serde_json::Value>()? == serde_json::Value::Bool(true)
+                }
+                "conversation" => self.stateful |= !map.next_value::<serde_json::Value>()?.is_null(),
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn post(url: &str, body: &str) -> Request {
+        let mut request = Request::new(Method::POST, Url::parse(url).unwrap());
+        *request.body_mut() = Some(body.to_owned().into());
+        request
+    }
+
+    #[test]
+    fn inference_is_told_by_path_and_model() {
+        let with_model = r#"{"messages":[{"model":1}],"model":"m","stream":true}"#;
+        for url in [
+            "https://api.openai.com/v1/chat/completions",
+            "https://api.openai.com/v1/responses/",
+            "https://api.anthropic.com/v1/messages?beta=true",
+            "http://localhost:11434/api/generate",
+            "https://gateway.example/openai/v1/embeddings",
+            "https://api.cohere.com/v2/rerank",
+        ] {
+            assert!(is_inference(&post(url, with_model)), "{url}");
+            assert!(
+                !is_inference(&post(url, r#"{"metadata":{"model":"m"}}"#)),
+                "{url}: a nested model is none"
+            );
+            assert!(!is_inference(&post(url, "model=m")), "{url}: a form is no inference");
+        }
+        for url in [
+            "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:generateContent",
+            "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse",
+            "https://bedrock-runtime.us-east-1.amazonaws.com/model/anthropic.claude-v2%3A1/converse",
+            "https://bedrock-runtime.us-east-1.amazonaws.com/model/meta.llama3/invoke",
+            "https://r.openai.azure.com/openai/deployments/gpt-4o/chat/completions?api-version=2024-10-21",
+        ] {
+            assert!(is_inference(&post(url, r#"{"messages":[]}"#)), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_leaves_something_behind_is_no_inference() {
+        let model = r#"{"model":"m"}"#;
+        for url in [
+            "https://api.openai.com/v1/threads/t/messages",
+            "https://api.openai.com/v1/batches",
+            "https://api.anthropic.com/v1/messages/batches",
+            "https://api.openai.com/v1/images/generations",
+            "https://api.openai.com/v1/audio/speech",
+            "https://api.openai.com/v1/videos",
+            "https://bedrock-runtime.us-east-1.amazonaws.com/model/amazon.nova-canvas-v1/invoke",
+            "https://api.example.com/v1/orders",
+            "https://models.example.com/model/m/deploy",
+        ] {
+            assert!(!is_inference(&post(url, model)), "{url}");
+        }
+        let responses = "https://api.openai.com/v1/responses";
+        assert!(!is_inference(&post(responses, r#"{"model":"m","background":true}"#)));
+        assert!(!is_inference(&post(
+            responses,
+            r#"{"model":"m","conversation":"conv_1"}"#
+        )));
+        assert!(is_inference(&post(
+            responses,
+            r#"{"model":"m","background":false,"conversation":null}"#
+        )));
+        assert!(!is_inference(&post(
+            "https://mail.example.com/v1/messages",
+            r#"{"to":"a@example.com"}"#
+        )));
+    }
+}
