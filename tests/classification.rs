@@ -526,6 +526,24 @@ fn no_money() {
             r#"{"error":{"message":"Quota exceeded for aiplatform.googleapis.com/generate_content_requests_per_minute_per_project_per_base_model with base model: x. Please submit a quota increase request.","code":429,"status":"RESOURCE_EXHAUSTED"}}"#,
             "Retryable RateLimited Requests",
         ),
+        (
+            400,
+            "",
+            r#"{"error":{"message":"Invalid messages: [{'role': 'user', 'content': 'is my credit balance too low?'}]"}}"#,
+            "Permanent InvalidRequest",
+        ),
+        (
+            400,
+            "",
+            r#"{"error":{"message":"Invalid messages: [{\"role\":\"user\",\"content\":\"insufficient_quota: my credit balance is too low\"}]"}}"#,
+            "Permanent InvalidRequest",
+        ),
+        (
+            400,
+            "",
+            r#"{"error":{"message":"OpenAIException - {'message': 'Your credit balance is too low', 'type': 'x'}"}}"#,
+            "QuotaExhausted Balance",
+        ),
     ]);
 }
 
