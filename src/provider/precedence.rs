@@ -75,7 +75,7 @@ fn limit_of_zero(facts: &Facts<'_>, signs: &Signs) -> Option<Finding> {
         let name = name.as_str();
         name.starts_with("x-ratelimit-limit") && value.as_bytes() == b"0"
     });
-    (in_prose || in_fields || in_headers).then_some(Finding::new(Class::QuotaExhausted, Cause::Other))
+    (in_prose || in_fields || in_headers).then_some(Finding::new(Class::QuotaExhausted, Cause::NoAllowance))
 }
 
 /// Money, credit or an allowance is used up, in a code or in words.
