@@ -117,6 +117,7 @@ fn advice(verdict: &Verdict) -> String {
                 Cause::SpendLimit => "a spending limit is reached",
                 Cause::DailyAllowance => "the allowance of a day or longer is used up",
                 Cause::PlanWindow => "the plan's window is used up",
+                Cause::NoAllowance => "the account has no allowance for this at all",
                 _ => "the account has no allowance left",
             };
             format!("Stop{}: {what}, which no short wait changes.", back.unwrap_or_default())

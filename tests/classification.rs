@@ -526,6 +526,24 @@ fn no_money() {
             r#"{"error":{"message":"Quota exceeded for aiplatform.googleapis.com/generate_content_requests_per_minute_per_project_per_base_model with base model: x. Please submit a quota increase request.","code":429,"status":"RESOURCE_EXHAUSTED"}}"#,
             "Retryable RateLimited Requests",
         ),
+        (
+            400,
+            "",
+            r#"{"error":{"message":"Invalid messages: [{'role': 'user', 'content': 'is my credit balance too low?'}]"}}"#,
+            "Permanent InvalidRequest",
+        ),
+        (
+            400,
+            "",
+            r#"{"error":{"message":"Invalid messages: [{\"role\":\"user\",\"content\":\"insufficient_quota: my credit balance is too low\"}]"}}"#,
+            "Permanent InvalidRequest",
+        ),
+        (
+            400,
+            "",
+            r#"{"error":{"message":"OpenAIException - {'message': 'Your credit balance is too low', 'type': 'x'}"}}"#,
+            "QuotaExhausted Balance",
+        ),
     ]);
 }
 
@@ -2434,6 +2452,361 @@ fn in_other_words() {
             r#"{"message":"You have exceeded the rate limit per minute for your plan, BASIC, by the API provider"}"#,
             "Retryable RateLimited",
         ),
+        (
+            429,
+            "",
+            r#"{"error":{"message":"You exceeded your current quota, please check your plan and billing details.","type":"requests","code":"rate_limit_exceeded"}}"#,
+            "QuotaExhausted PlanWindow",
+        ),
+        (
+            429,
+            "retry-after: 30",
+            r#"{"error":{"message":"You exceeded your current quota","code":"rate_limit_exceeded"}}"#,
+            "Retryable RateLimited",
+        ),
+        (
+            429,
+            "",
+            r#"{"error":{"message":"Your requests to gpt-4 for gpt-4 in East US have exceeded the call rate limit for your current OpenAI S0 pricing tier. Please retry after 59 seconds."}}"#,
+            "Retryable RateLimited",
+        ),
+        (
+            429,
+            "retry-after: 1800",
+            r#"{"error":{"message":"Requests have exceeded token rate limit of your current tier. Please retry after 1800 seconds."}}"#,
+            "Retryable RateLimited",
+        ),
+        (
+            429,
+            "",
+            r#"{"error":{"message":"Too many requests for today, come back tomorrow","code":"daily_quota"}}"#,
+            "QuotaExhausted DailyAllowance",
+        ),
+        (
+            403,
+            "",
+            r#"{"error":{"message":"Your IP address is not in the allow list","code":"ip_not_authorized"}}"#,
+            "Permanent Permission",
+        ),
+        (
+            403,
+            "",
+            r#"{"error":{"code":"1220","message":"您无权访问 glm-4"}}"#,
+            "Permanent Permission",
+        ),
+        (
+            429,
+            "",
+            r#"{"error":{"message":"This model is only available to Tier 5 users","type":"access_denied"}}"#,
+            "Permanent Permission",
+        ),
+        (
+            429,
+            "",
+            r#"{"error":{"message":"Your access was terminated due to violation of our policies","code":"access_terminated"}}"#,
+            "Permanent Permission",
+        ),
+        (
+            429,
+            "",
+            r#"{"error":{"message":"Your project is temporarily restricted due to unusual traffic, please slow down"}}"#,
+            "Retryable RateLimited",
+        ),
+        (
+            503,
+            "",
+            r#"{"error":{"message":"All available accounts are busy"}}"#,
+            "Retryable Overloaded",
+        ),
+        (
+            503,
+            "",
+            r#"{"error":{"message":"No available accounts: no available accounts","type":"api_error"}}"#,
+            "Retryable Overloaded",
+        ),
+        (
+            500,
+            "",
+            r#"{"error":{"message":"EngineCore encountered an issue. See stack trace","type":"InternalServerError","code":500}}"#,
+            "Retryable ServerError",
+        ),
+        (
+            400,
+            "",
+            r#"{"object":"error","message":"This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (4000 in the messages, 1000 in the completion).","type":"BadRequestError","param":null,"code":400}"#,
+            "Permanent TooLarge",
+        ),
+        (
+            400,
+            "",
+            r#"{"error":"model 'x' not found, try pulling it first"}"#,
+            "Permanent NotFound",
+        ),
+        (
+            404,
+            "",
+            r#"{"error":"model 'x' not found, try pulling it first"}"#,
+            "Permanent NotFound",
+        ),
+        (
+            500,
+            "",
+            r#"{"error":"llama runner process has terminated: signal: killed"}"#,
+            "Retryable ServerError",
+        ),
+        (
+            503,
+            "",
+            r#"{"error":"llm server loading model"}"#,
+            "Retryable ModelLoading",
+        ),
+        (
+            429,
+            "",
+            r#"{"error":"Model too busy, unable to get response in less than 60 second(s)","error_type":"overloaded"}"#,
+            "Retryable Overloaded",
+        ),
+        (
+            422,
+            "",
+            r#"{"error":"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000","error_type":"validation"}"#,
+            "Permanent InvalidRequest",
+        ),
+        (
+            500,
+            "",
+            r#"{"error":"Request failed during generation: Server error: CUDA out of memory","error_type":"generation"}"#,
+            "Retryable ServerError",
+        ),
+        (
+            402,
+            "",
+            r#"{"error":"You have reached the free monthly usage limit for cohere. Subscribe to PRO"}"#,
+            "QuotaExhausted SpendLimit",
+        ),
+        (504, "", r#"{"error":"Model x time out"}"#, "Retryable Timeout"),
+        (
+            429,
+            "",
+            r#"{"message":"Please wait and try again later","data":null}"#,
+            "Retryable RateLimited",
+        ),
+        (
+            403,
+            "",
+            r#"{"code":403,"message":"RPM limit exceeded. Please complete identity verification to lift the restriction."}"#,
+            "Retryable RateLimited",
+        ),
+        (
+            429,
+            "",
+            r#"{"code":50001,"message":"TPD limit reached","data":null}"#,
+            "QuotaExhausted DailyAllowance",
+        ),
+        (
+            503,
+            "",
+            r#"{"code":50505,"message":"Model service overloaded. Please try again later.","data":null}"#,
+            "Retryable Overloaded",
+        ),
+        (
+            400,
+            "",
+            r#"{"code":20012,"message":"Model does not exist. Please check it carefully.","data":null}"#,
+            "Permanent NotFound",
+        ),
+        (
+            429,
+            "",
+            r#"{"error":{"message":"You have exceeded your 5-hour usage limit. Resets in 2h."}}"#,
+            "QuotaExhausted PlanWindow",
+        ),
+        (
+            429,
+            "retry-after: 7200",
+            r#"{"error":{"message":"5h limit reached"}}"#,
+            "QuotaExhausted PlanWindow",
+        ),
+        (
+            429,
+            "retry-after: 120",
+            r#"{"error":{"message":"5-hour limit reached"}}"#,
+            "Retryable RateLimited",
+        ),
+        (
+            429,
+            "",
+            r#"{"message":"Your weekly quota of tokens is used up"}"#,
+            "QuotaExhausted PlanWindow",
+        ),
+        (
+            429,
+            "",
+            r#"{"error":{"message":"已达到每日调用上限"}}"#,
+            "QuotaExhausted DailyAllowance",
+        ),
+        (
+            429,
+            "",
+            r#"{"error":{"message":"本周额度已用完，将于下周一重置"}}"#,
+            "QuotaExhausted Balance",
+        ),
+        (
+            429,
+            "",
+            r#"{"error":{"message":"每分钟Token数超限(TPM)，请稍后重试"}}"#,
+            "Retryable RateLimited",
+        ),
+        (
+            429,
+            "",
+            r#"{"error":{"message":"并发数超过限制"}}"#,
+            "Retryable RateLimited",
+        ),
+        (
+            403,
+            "",
+            r#"{"error":{"message":"您的账户已逾期，请及时付款"}}"#,
+            "QuotaExhausted Balance",
+        ),
+        (
+            403,
+            "",
+            r#"{"error":{"message":"您所在地区不支持该服务"}}"#,
+            "Permanent Permission",
+        ),
+        (
+            400,
+            "",
+            r#"{"error":{"message":"输入内容包含敏感信息"}}"#,
+            "Permanent ContentPolicy",
+        ),
+        (
+            500,
+            "",
+            r#"{"error":{"message":"系统繁忙，请稍后重试"}}"#,
+            "Retryable Overloaded",
+        ),
+        (
+            503,
+            "retry-after: 120",
+            r#"<html><head><title>Maintenance</title></head></html>"#,
+            "Retryable Overloaded",
+        ),
+        (
+            429,
+            "",
+            r#"{"title":"Too Many Requests","status":429,"detail":"You have been rate limited. Retry in 10 seconds."}"#,
+            "Retryable RateLimited",
+        ),
+        (
+            429,
+            "",
+            r#"{"type":"about:blank","title":"Quota exceeded","detail":"Monthly request quota for your subscription has been exceeded."}"#,
+            "QuotaExhausted DailyAllowance",
+        ),
+        (
+            403,
+            "x-amzn-errortype: AccessDeniedException",
+            r#"{"message":"You don't have access to the model with the specified model ID."}"#,
+            "Permanent Permission",
+        ),
+        (
+            429,
+            "x-amzn-errortype: ThrottlingException",
+            r#"{"message":"Your request rate is too high. Reduce the frequency of requests."}"#,
+            "Retryable RateLimited",
+        ),
+        (
+            400,
+            "x-amzn-errortype: ThrottlingException",
+            r#"{"message":"Rate exceeded"}"#,
+            "Retryable RateLimited",
+        ),
+        (
+            424,
+            "x-amzn-errortype: ModelErrorException",
+            r#"{"message":"The model encountered an unexpected error","originalStatusCode":500}"#,
+            "Retryable ServerError",
+        ),
+        (
+            408,
+            "x-amzn-errortype: ModelTimeoutException",
+            r#"{"message":"Model timed out"}"#,
+            "Retryable Timeout",
+        ),
+        (
+            429,
+            "x-amzn-errortype: ThrottlingException",
+            r#"{"message":"Too many tokens per day, please wait before trying again."}"#,
+            "QuotaExhausted DailyAllowance",
+        ),
+        (
+            400,
+            "",
+            r#"{"__type":"com.amazon.coral.service#ServiceQuotaExceededException","message":"quota"}"#,
+            "QuotaExhausted Other",
+        ),
+        (
+            429,
+            "",
+            r#"{"__type":"ThrottlingException","message":"Rate exceeded"}"#,
+            "Retryable RateLimited",
+        ),
+        (
+            400,
+            "",
+            r#"{"error":{"message":"Invalid value for 'rate limit': must be a number","type":"invalid_request_error"}}"#,
+            "Permanent InvalidRequest",
+        ),
+        (
+            429,
+            "",
+            r#"{"error":{"message":"Limit 100 requests per 10 minutes. Retry in 8 minutes."}}"#,
+            "Retryable RateLimited",
+        ),
+        (
+            200,
+            "",
+            r#"{"type":"error","error":{"type":"rate_limit_error","message":"Number of request tokens has exceeded your per-minute rate limit"}}"#,
+            "Retryable RateLimited",
+        ),
+        (
+            200,
+            "",
+            r#"{"base_resp":{"status_code":2056,"status_msg":"usage limit exceeded"}}"#,
+            "QuotaExhausted PlanWindow",
+        ),
+        (
+            200,
+            "",
+            r#"{"base_resp":{"status_code":2013,"status_msg":"invalid params"}}"#,
+            "Permanent InvalidRequest",
+        ),
+        (
+            200,
+            "",
+            r#"{"base_resp":{"status_code":9999,"status_msg":"unknown"}}"#,
+            "Retryable ServerError",
+        ),
+        (
+            200,
+            "",
+            r#"{"error":{"type":"not_found_error","message":"model: x"},"type":"error"}"#,
+            "Permanent NotFound",
+        ),
+        (
+            404,
+            "",
+            r#"{"error":{"message":"No endpoints found for x. The model is overloaded","code":404}}"#,
+            "Retryable Overloaded",
+        ),
+        (
+            404,
+            "",
+            r#"{"error":{"message":"No endpoints found matching your data policy","code":404}}"#,
+            "Permanent NotFound",
+        ),
     ]);
 }
 
@@ -2567,5 +2940,44 @@ proptest! {
         let plain = classify(&Method::POST, status, &HeaderMap::new(), body.to_string().as_bytes());
         let wrapped = classify(&Method::POST, status, &HeaderMap::new(), format!("[\n{body:#}]").as_bytes());
         prop_assert_eq!(plain.map(|verdict| verdict.class()), wrapped.map(|verdict| verdict.class()));
+    }
+}
+
+/// A body is somebody else's: whatever it is, reading it takes time in proportion to its length at most.
+#[test]
+fn hostile_bodies_take_no_longer() {
+    let patterns = [
+        "{",
+        "[",
+        "\"",
+        "'",
+        "“",
+        "{\"a\":",
+        "[{",
+        "{\"error\":\"{",
+        "limit 1, ",
+        "limit: 1,111,",
+        "per 5 ",
+        "credit ",
+        "('",
+        "`",
+        "data: {\n",
+        "data: x\n\n",
+        "\\\"{",
+        "{'",
+        "'type': '",
+        "1",
+        "AbAb",
+        "余",
+        "\u{0}",
+    ];
+    for pattern in patterns {
+        for prefix in ["", "{\"error\":{\"message\":\"", "x "] {
+            let body = format!("{prefix}{}", pattern.repeat(64 * 1024 / pattern.len()));
+            let start = std::time::Instant::now();
+            let _ = classify(&Method::POST, 429, &HeaderMap::new(), body.as_bytes());
+            let took = start.elapsed();
+            assert!(took.as_secs() < 5, "{prefix}{pattern} took {took:?}");
+        }
     }
 }

@@ -54,7 +54,7 @@ pub(super) const FAMILY: Family = Family {
     phrases: &[
         (
             Meaning::Capacity(Cause::RateLimited, Scope::Unknown),
-            &["^resource exhausted. please try again later"],
+            &["^resource exhausted$"],
         ),
         (
             Meaning::Spent(Cause::Balance),
