@@ -1,0 +1,66 @@
+//! How many requests are in flight, and how many may be. Knows no queue.
+
+use super::tick::Tick;
+
+/// A learnt ceiling is tried one higher after this long without a refusal.
+const RAISED_AFTER: f64 = 10.0;
+
+/// Requests in flight under a ceiling, configured or learnt.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Ceiling {
+    configured: Option<u32>,
+    learnt: Option<u32>,
+    in_flight: u32,
+    clean_since: Tick,
+}
+
+impl Ceiling {
+    pub(crate) fn new(configured: Option<u32>) -> Self {
+        Self { configured, ..Self::default() }
+    }
+
+    pub(crate) const fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// The most that may be in flight, if there is a limit.
+    pub(crate) fn limit(&self) -> Option<u32> {
+        self.configured.into_iter().chain(self.learnt).min()
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.limit().is_none_or(|limit| self.in_flight < limit)
+    }
+
+    pub(crate) const fn enter(&mut self) {
+        self.in_flight = self.in_flight.saturating_add(1);
+    }
+
+    pub(crate) const fn leave(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// A request was refused because too many were in flight. It is still counted itself, and it was the one too many. True
+    /// if that lowered the ceiling.
+    pub(crate) fn refused(&mut self, now: Tick) -> bool {
+        let learnt = self.in_flight.saturating_sub(1).max(1);
+        let lower = self.limit().is_none_or(|limit| learnt < limit);
+        if lower {
+            self.learnt = Some(learnt);
+        }
+        self.clean_since = now;
+        lower
+    }
+
+    /// Time has passed in peace: a learnt ceiling that is used to the full goes up by one. True if it did.
+    pub(crate) fn tick(&mut self, now: Tick) -> bool {
+        let Some(learnt) = self.learnt else { return false };
+        let full = self.in_flight >= learnt;
+        if !full || now.seconds_since(self.clean_since) < RAISED_AFTER {
+            return false;
+        }
+        self.clean_since = now;
+        self.learnt = Some(learnt.saturating_add(1)).filter(|raised| self.configured.is_none_or(|most| *raised < most));
+        true
+    }
+}

@@ -1,0 +1,192 @@
+//! What a user configures, and its counters: the limits of an account or of one model. Knows nothing that is learnt.
+
+use std::time::Duration;
+
+use super::pace::Bucket;
+use super::tick::Tick;
+
+/// The limits of an account or of one model; each that is not set is unlimited until the provider speaks of one.
+///
+/// ```
+/// use reqwest_ai_retry::Limits;
+///
+/// let limits = Limits::new().requests_per_minute(30).output_tokens_per_minute(8_000);
+/// # let _ = limits;
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Limits {
+    pub(crate) requests_per_minute: Option<f64>,
+    pub(crate) requests_per_day: Option<u64>,
+    pub(crate) input_tokens_per_minute: Option<f64>,
+    pub(crate) output_tokens_per_minute: Option<f64>,
+    pub(crate) max_concurrency: Option<u32>,
+}
+
+impl Limits {
+    /// No limit.
+    pub const fn new() -> Self {
+        Self {
+            requests_per_minute: None,
+            requests_per_day: None,
+            input_tokens_per_minute: None,
+            output_tokens_per_minute: None,
+            max_concurrency: None,
+        }
+    }
+
+    /// Starts per minute, evenly spaced: 90 is one every two thirds of a second, and never 90 at once.
+    #[must_use]
+    pub fn requests_per_minute(mut self, requests: u32) -> Self {
+        self.requests_per_minute = Some(f64::from(requests));
+        self
+    }
+
+    /// Starts per day, counted over 24 hours from the first of them.
+    #[must_use]
+    pub const fn requests_per_day(mut self, requests: u64) -> Self {
+        self.requests_per_day = Some(requests);
+        self
+    }
+
+    /// Input (prompt) tokens per minute.
+    #[must_use]
+    pub fn input_tokens_per_minute(mut self, tokens: u32) -> Self {
+        self.input_tokens_per_minute = Some(f64::from(tokens));
+        self
+    }
+
+    /// Output (completion) tokens per minute.
+    #[must_use]
+    pub fn output_tokens_per_minute(mut self, tokens: u32) -> Self {
+        self.output_tokens_per_minute = Some(f64::from(tokens));
+        self
+    }
+
+    /// Requests in flight together.
+    #[must_use]
+    pub const fn max_concurrency(mut self, requests: u32) -> Self {
+        self.max_concurrency = Some(requests);
+        self
+    }
+
+    /// The field that holds a zero: a limit that nothing can ever pass.
+    pub(crate) fn zero_field(&self) -> Option<&'static str> {
+        let zero = |value: Option<f64>| value == Some(0.0);
+        if zero(self.requests_per_minute) {
+            Some("requests_per_minute")
+        } else if self.requests_per_day == Some(0) {
+            Some("requests_per_day")
+        } else if zero(self.input_tokens_per_minute) {
+            Some("input_tokens_per_minute")
+        } else if zero(self.output_tokens_per_minute) {
+            Some("output_tokens_per_minute")
+        } else if self.max_concurrency == Some(0) {
+            Some("max_concurrency")
+        } else {
+            None
+        }
+    }
+}
+
+/// What one start takes of each dimension.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Weights {
+    pub(crate) input: f64,
+    pub(crate) output: f64,
+}
+
+/// The counters of configured limits. All dimensions are charged or none.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Counters {
+    pub(crate) requests: Option<Bucket>,
+    pub(crate) day: Option<Day>,
+    pub(crate) input: Option<Bucket>,
+    pub(crate) output: Option<Bucket>,
+}
+
+impl Counters {
+    pub(crate) fn new(limits: &Limits, now: Tick) -> Self {
+        // ten seconds' worth at once: about what providers let through, and room for one long answer
+        let tokens = |per_minute: f64| Bucket::new(per_minute / 60.0, per_minute / 6.0, now);
+        Self {
+            requests: limits.requests_per_minute.map(|per_minute| Bucket::new(per_minute / 60.0, 1.0, now)),
+            day: limits.requests_per_day.map(|limit| Day { limit, counted: 0, since: None }),
+            input: limits.input_tokens_per_minute.map(tokens),
+            output: limits.output_tokens_per_minute.map(tokens),
+        }
+    }
+
+    /// When a start of these weights fits, behind `ahead` starts like it. A start `on_credit` is one that the provider has
+    /// said it has room for beyond the even pace; only the pace is spared it.
+    pub(crate) fn ready_at(&self, weights: Weights, ahead: f64, on_credit: bool, now: Tick) -> Tick {
+        let requests = self.requests.filter(|_| !on_credit);
+        let buckets = [(requests, 1.0), (self.input, weights.input), (self.output, weights.output)].into_iter();
+        let ready = buckets.filter_map(|(bucket, weight)| Some(bucket?.ready_behind(ahead * weight, weight)));
+        ready.chain(self.day.map(|day| day.ready_at(now))).max().unwrap_or_default()
+    }
+
+    pub(crate) fn charge(&mut self, weights: Weights, on_credit: bool, now: Tick) {
+        let requests = self.requests.as_mut().filter(|_| !on_credit);
+        let buckets = [(requests, 1.0), (self.input.as_mut(), weights.input), (self.output.as_mut(), weights.output)];
+        for (bucket, weight) in buckets {
+            if let Some(bucket) = bucket {
+                bucket.charge(weight, now);
+            }
+        }
+        if let Some(day) = &mut self.day {
+            day.charge(now);
+        }
+    }
+
+    /// A start that was granted was not made.
+    pub(crate) fn take_back(&mut self, weights: Weights, on_credit: bool, now: Tick) {
+        if let Some(requests) = self.requests.as_mut().filter(|_| !on_credit) {
+            requests.refund(1.0, now);
+        }
+        if let Some(day) = &mut self.day {
+            day.counted = day.counted.saturating_sub(1);
+        }
+        self.refund_tokens(weights, now);
+    }
+
+    /// Gives back (or, if negative, charges) tokens.
+    pub(crate) fn refund_tokens(&mut self, weights: Weights, now: Tick) {
+        if let Some(input) = &mut self.input {
+            input.refund(weights.input, now);
+        }
+        if let Some(output) = &mut self.output {
+            output.refund(weights.output, now);
+        }
+    }
+}
+
+/// A day's allowance, counted from its first start.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Day {
+    limit: u64,
+    counted: u64,
+    since: Option<Tick>,
+}
+
+impl Day {
+    const LENGTH: Duration = Duration::from_secs(86_400);
+
+    fn ends(&self, now: Tick) -> Option<Tick> {
+        self.since.map(|since| since + Self::LENGTH).filter(|end| *end > now)
+    }
+
+    fn ready_at(&self, now: Tick) -> Tick {
+        match self.ends(now) {
+            Some(end) if self.counted >= self.limit => end,
+            _ => Tick::default(),
+        }
+    }
+
+    fn charge(&mut self, now: Tick) {
+        if self.ends(now).is_none() {
+            self.since = Some(now);
+            self.counted = 0;
+        }
+        self.counted = self.counted.saturating_add(1);
+    }
+}

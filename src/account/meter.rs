@@ -1,0 +1,39 @@
+//! How fast a lane has really been going. Knows no limit.
+
+use std::collections::VecDeque;
+
+use super::tick::Tick;
+
+/// Counts over the last `SPAN` seconds, in steps, so that its size is the same at any rate.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Meter {
+    /// When each step began, and what was counted in it.
+    steps: VecDeque<(Tick, f64)>,
+}
+
+const STEP: f64 = 0.5;
+const SPAN: f64 = 15.0;
+
+impl Meter {
+    pub(crate) fn count(&mut self, units: f64, now: Tick) {
+        while self.steps.front().is_some_and(|(began, _)| now.seconds_since(*began) > SPAN) {
+            self.steps.pop_front();
+        }
+        match self.steps.back_mut() {
+            Some((began, counted)) if now.seconds_since(*began) < STEP => *counted += units,
+            _ => self.steps.push_back((now, units)),
+        }
+    }
+
+    /// A second, over the span or what there was of it; `None` if that is too short to tell.
+    pub(crate) fn rate(&self, now: Tick) -> Option<f64> {
+        let (began, _) = self.steps.front()?;
+        let seconds = now.seconds_since(*began);
+        let counted: f64 = self.steps.iter().map(|(_, counted)| counted).sum();
+        (seconds >= 3.0).then(|| counted.max(0.0) / seconds)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.steps.clear();
+    }
+}
