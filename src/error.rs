@@ -37,6 +37,13 @@ pub enum RetryError {
         /// What had been done until then.
         outcome: Box<Outcome>,
     },
+    /// The account refused the send, so that nothing was sent (or nothing more: see the outcome).
+    #[error("not sent: {}", outcome.stop())]
+    #[non_exhaustive]
+    Refused {
+        /// What had been done until then.
+        outcome: Box<Outcome>,
+    },
     /// A response was given up on, and either [`GiveUp::Error`](crate::GiveUp::Error) asks for an error, or the response
     /// had already been let go of when the refusal arose.
     #[error("gave up after {} sends on status {}: {}", outcome.sends(), status.as_u16(), outcome.stop())]
@@ -72,6 +79,13 @@ impl std::fmt::Display for TimeLimit {
 }
 
 impl RetryError {
+    /// A start that was asked for without a call, and refused.
+    pub(crate) fn refused(reason: StopReason, retry_at: Option<SystemTime>) -> Self {
+        let mut outcome = Outcome::begun();
+        outcome.end(reason, std::time::Duration::ZERO, retry_at);
+        Self::Refused { outcome: Box::new(outcome) }
+    }
+
     /// The error of this crate in an error of the client, if it is one.
     pub fn of(error: &Error) -> Option<&Self> {
         match error {
@@ -83,7 +97,7 @@ impl RetryError {
     /// What was done before.
     pub fn outcome(&self) -> &Outcome {
         match self {
-            Self::TimedOut { outcome, .. } | Self::GaveUp { outcome, .. } => outcome,
+            Self::TimedOut { outcome, .. } | Self::GaveUp { outcome, .. } | Self::Refused { outcome } => outcome,
         }
     }
 
@@ -96,7 +110,7 @@ impl RetryError {
     pub fn status(&self) -> Option<StatusCode> {
         match self {
             Self::GaveUp { status, .. } => Some(*status),
-            Self::TimedOut { .. } => None,
+            Self::TimedOut { .. } | Self::Refused { .. } => None,
         }
     }
 
@@ -104,7 +118,7 @@ impl RetryError {
     pub fn verdict(&self) -> Option<&Verdict> {
         match self {
             Self::GaveUp { verdict, .. } => Some(verdict),
-            Self::TimedOut { outcome, .. } => outcome.verdict(),
+            Self::TimedOut { outcome, .. } | Self::Refused { outcome } => outcome.verdict(),
         }
     }
 

@@ -62,6 +62,7 @@ mod clock;
 mod decide;
 mod dice;
 mod error;
+mod json;
 mod middleware;
 mod observe;
 mod outcome;
@@ -73,6 +74,9 @@ mod retry_after;
 mod serial;
 mod transport;
 
+pub use account::{
+    Account, AccountBuilder, AccountStatus, BreakerStatus, BuildError, Charge, Cost, LaneStatus, Limits, Permit, Usage,
+};
 pub use backoff::{Backoff, Jitter};
 pub use classify::{Cause, Class, Classifier, Classify, Delivery, Layer, Ruling, Scope, Seen, Verdict};
 pub use clock::Clock;

@@ -31,6 +31,14 @@ pub enum StopReason {
     DeadlinePassed,
     /// The request cannot or may not be sent again.
     NotReplayable(Why),
+    /// Retries have used up their share of the lane's load.
+    RetryBudgetEmpty,
+    /// The lane's circuit breaker is open: its server keeps failing.
+    CircuitOpen,
+    /// The lane is paused, as the provider asked, for longer than this call can wait.
+    PausedPastDeadline,
+    /// The turn of this call would come after the time that it can wait.
+    QueuePastDeadline,
     /// The server asked not to try again (`x-should-retry: false`).
     ServerSaidStop,
     /// Another retry middleware above owns this call; its count is the count sent.
@@ -65,6 +73,10 @@ impl fmt::Display for StopReason {
             Self::NotReplayable(Why::StreamingBody) => "the request body is a stream and cannot be sent again",
             Self::NotReplayable(Why::BodyTooLarge) => "the request body is too large to be kept for another attempt",
             Self::NotReplayable(Why::NonIdempotent) => "the request may have had an effect and must not be sent twice",
+            Self::RetryBudgetEmpty => "the budget for retries is used up",
+            Self::CircuitOpen => "the circuit breaker is open, since the server keeps failing",
+            Self::PausedPastDeadline => "the provider asked for a pause that is longer than this call can wait",
+            Self::QueuePastDeadline => "the turn of this call would come too late",
             Self::ServerSaidStop => "the server asked not to try again",
             Self::Nested => "a retry layer above owns this call",
             Self::Cancelled => "the call was cancelled",
@@ -248,6 +260,10 @@ impl Outcome {
             (_, Some(Cause::Overloaded | Cause::ModelLoading | Cause::ServerError | Cause::Conflict)) => {
                 "The AI service is busy at the moment. Please try again in a little while."
             }
+            (StopReason::PausedPastDeadline | StopReason::QueuePastDeadline, _) => {
+                "The AI service is receiving requests faster than this account allows. Please try again in a little while."
+            }
+            (StopReason::CircuitOpen, _) => "The AI service is busy at the moment. Please try again in a little while.",
             (StopReason::Permanent, _) => "The AI service could not handle this request as it is.",
             _ => "The request could not be completed. Please try again in a little while.",
         }
@@ -297,6 +313,7 @@ impl Outcome {
                 | StopReason::RetryTimeSpent
                 | StopReason::DelayPastDeadline
                 | StopReason::DeadlinePassed
+                | StopReason::RetryBudgetEmpty
         )
     }
 }

@@ -2,11 +2,12 @@
 
 use http::{HeaderValue, Method, header};
 use reqwest::{Request, Url};
-use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
 
 use crate::body::Peeked;
 use crate::classify::Delivery;
 use crate::clock::{Clock, Deadline};
+use crate::json::top_level;
 use crate::outcome::Why;
 use crate::policy::{Replay, RetryPolicy};
 
@@ -205,7 +206,8 @@ fn is_inference(request: &Request) -> bool {
     if *request.method() != Method::POST || STATEFUL_PATH.iter().any(|part| path.contains(part)) {
         return false;
     }
-    let Some(facts) = request.body().and_then(|body| body.as_bytes()).and_then(BodyFacts::of) else {
+    let body = request.body().and_then(|body| body.as_bytes()).unwrap_or_default();
+    let Some([model, background, conversation]) = top_level(body, ["model", "background", "conversation"]) else {
         return false;
     };
     let in_path = MODEL_IN_PATH.iter().any(|(parent, calls)| {
@@ -215,49 +217,9 @@ fn is_inference(request: &Request) -> bool {
                 .is_some_and(|(_, model)| !model.is_empty() && (*parent != "deployments/" || !model.contains('/')))
         })
     });
-    let in_body = || facts.model && MODEL_IN_BODY.iter().any(|ending| path.ends_with(ending));
-    !facts.stateful && (in_path || in_body())
-}
-
-/// What the top level of a JSON body says; the rest is skipped without being kept.
-#[derive(Debug, Default)]
-struct BodyFacts {
-    /// It names a model.
-    model: bool,
-    /// It runs in the background, or writes into a stored conversation.
-    stateful: bool,
-}
-
-impl BodyFacts {
-    /// `None` for a body that is no JSON object.
-    fn of(body: &[u8]) -> Option<Self> {
-        let mut json = serde_json::Deserializer::from_slice(body);
-        json.deserialize_map(Self::default()).ok()
-    }
-}
-
-impl<'de> Visitor<'de> for BodyFacts {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
-        while let Some(key) = map.next_key::<std::borrow::Cow<'_, str>>()? {
-            match key.as_ref() {
-                "model" => self.model |= map.next_value::<serde_json::Value>()?.is_string(),
-                "background" => {
-                    self.stateful |= map.next_value::<serde_json::Value>()? == serde_json::Value::Bool(true)
-                }
-                "conversation" => self.stateful |= !map.next_value::<serde_json::Value>()?.is_null(),
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        Ok(self)
-    }
+    let in_body = || model.is_string() && MODEL_IN_BODY.iter().any(|ending| path.ends_with(ending));
+    let stateful = background == Value::Bool(true) || !conversation.is_null();
+    !stateful && (in_path || in_body())
 }
 
 #[cfg(test)]

@@ -14,7 +14,9 @@ use super::learn::Rate;
 use super::pace::Bucket;
 use super::pause::Pause;
 use super::queue::Line;
+use super::size::Experience;
 use super::tick::Tick;
+use crate::json::top_level;
 
 /// A keyed hash of all that tells a lane. The credential is in it and nowhere else; the key is the process's own, so that
 /// the hash says nothing to anybody.
@@ -46,6 +48,7 @@ pub(crate) struct Lane {
     pub(crate) fresh: Line,
     /// Which of the account's models has limits of its own, if this one has.
     pub(crate) model: Option<usize>,
+    pub(crate) experience: Experience,
     pub(crate) used_at: Tick,
 }
 
@@ -57,5 +60,103 @@ impl Lane {
 
     pub(crate) fn waiting(&self) -> u32 {
         self.retries.len() + self.fresh.len()
+    }
+}
+
+/// What tells the lane of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    url: Option<&'a Url>,
+    headers: Option<&'a HeaderMap>,
+    body: &'a [u8],
+    model: Option<&'a str>,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn of(request: &'a reqwest::Request) -> Self {
+        Self {
+            url: Some(request.url()),
+            headers: Some(request.headers()),
+            body: request.body().and_then(|body| body.as_bytes()).unwrap_or_default(),
+            model: None,
+        }
+    }
+
+    /// A start asked for by hand, of which only the model is known.
+    pub(crate) const fn by_hand(model: Option<&'a str>) -> Self {
+        Self { url: None, headers: None, body: &[], model }
+    }
+
+    /// The model that the request names: at the top level of a JSON body, or in its path. Else the path itself.
+    fn model(&self) -> std::borrow::Cow<'a, str> {
+        use std::borrow::Cow;
+        if let Some(model) = self.model {
+            return Cow::Borrowed(model);
+        }
+        if let Some([serde_json::Value::String(model)]) = top_level(self.body, ["model"]) {
+            return Cow::Owned(model);
+        }
+        let path = self.url.map_or("", |url| url.path());
+        let named = ["/models/", "/model/", "/deployments/"].iter().find_map(|parent| path.split_once(parent));
+        let named = named.and_then(|(_, rest)| rest.split(['/', ':']).next()).filter(|model| !model.is_empty());
+        Cow::Borrowed(named.unwrap_or(path))
+    }
+}
+
+/// How lanes are told apart.
+#[derive(Clone)]
+pub(crate) struct LaneNames {
+    /// Each credential is an allowance of its own. In an account that was built, several keys may share one.
+    pub(crate) by_credential: bool,
+    pub(crate) by: Option<std::sync::Arc<dyn Fn(&Url, &HeaderMap) -> String + Send + Sync>>,
+}
+
+impl std::fmt::Debug for LaneNames {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LaneNames").field("by_credential", &self.by_credential).finish_non_exhaustive()
+    }
+}
+
+impl LaneNames {
+    pub(crate) fn key(&self, asked: &Asked<'_>, hasher: &RandomState) -> LaneKey {
+        let mut hash = hasher.build_hasher();
+        if let (Some(by), Some(url), Some(headers)) = (&self.by, asked.url, asked.headers) {
+            by(url, headers).hash(&mut hash);
+            return LaneKey(hash.finish());
+        }
+        if let Some(url) = asked.url {
+            (url.scheme(), url.host_str(), url.port_or_known_default()).hash(&mut hash);
+        }
+        if let (true, Some(url), Some(headers)) = (self.by_credential, asked.url, asked.headers) {
+            hash_credential(url, headers, &mut hash);
+        }
+        asked.model().hash(&mut hash);
+        LaneKey(hash.finish())
+    }
+
+    pub(crate) fn name(&self, asked: &Asked<'_>) -> LaneName {
+        let host = asked.url.and_then(|url| url.host_str()).unwrap_or_default().to_owned();
+        match (&self.by, asked.url, asked.headers) {
+            (Some(_), Some(_), Some(_)) => LaneName { host, model: String::new() },
+            _ => LaneName { host, model: asked.model().into_owned() },
+        }
+    }
+}
+
+/// An AWS signature is another one for every request; the access key's id in it is not.
+fn hash_credential(url: &Url, headers: &HeaderMap, hash: &mut impl Hasher) {
+    const NAMES: [&str; 3] = ["x-api-key", "api-key", "x-goog-api-key"];
+    if let Some(authorization) = headers.get(header::AUTHORIZATION) {
+        let signed = authorization.to_str().ok().and_then(|value| value.strip_prefix("AWS4-HMAC-SHA256"));
+        match signed.and_then(|signed| signed.split_once("Credential=")).and_then(|(_, rest)| rest.split('/').next()) {
+            Some(key_id) => key_id.hash(hash),
+            None => authorization.as_bytes().hash(hash),
+        }
+    }
+    for value in NAMES.iter().filter_map(|name| headers.get(*name)) {
+        value.as_bytes().hash(hash);
+    }
+    if url.query().is_some_and(|query| query.contains("key=")) {
+        url.query_pairs().filter(|(name, _)| name == "key").for_each(|(_, value)| value.hash(hash));
     }
 }

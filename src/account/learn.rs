@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::headers::RequestLimit;
 use super::meter::Meter;
 use super::tick::Tick;
 
@@ -24,14 +25,6 @@ const FARTHEST_RESET: Duration = Duration::from_secs(60);
 /// Where a slow start begins, starts a second, and how fast it grows.
 const SLOW_START: f64 = 0.5;
 const SLOW_START_DOUBLES: f64 = 2.0;
-
-/// What the headers of one answer said of the limit on requests.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Seen {
-    pub(crate) limit: Option<f64>,
-    pub(crate) remaining: f64,
-    pub(crate) reset: Option<Duration>,
-}
 
 /// What is known of the provider's view after the newest answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -195,7 +188,7 @@ impl Rate {
     }
 
     /// An answer came, with what its headers said.
-    pub(crate) fn answered(&mut self, stamp: Stamp, seen: Option<Seen>, now: Tick) {
+    pub(crate) fn answered(&mut self, stamp: Stamp, seen: Option<RequestLimit>, now: Tick) {
         let Some(seen) = seen else { return };
         if self.credit.is_some_and(|credit| credit.number > stamp.number) {
             return;

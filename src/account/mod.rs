@@ -1,20 +1,315 @@
-//! Whether and when a send may start. Knows no request and no answer; the loop asks it before every send.
+//! One allowance shared by many callers: whether and when a send may start. Knows what answers teach, not how a call goes
+//! on.
 
-/// Admits every send at once.
-#[derive(Debug, Default)]
-pub(crate) struct Account;
+mod breaker;
+mod budget;
+mod builder;
+mod concurrency;
+mod headers;
+mod hold;
+mod lane;
+mod learn;
+mod limits;
+mod meter;
+mod pace;
+mod pause;
+mod permit;
+mod queue;
+mod size;
+mod state;
+mod status;
+mod tick;
+mod usage;
 
-/// The right to one send. Whatever it holds is given back by dropping it.
-#[derive(Debug)]
-pub(crate) struct Permit;
+use std::future::poll_fn;
+use std::hash::RandomState;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant, SystemTime};
+
+pub use builder::{AccountBuilder, BuildError};
+pub use limits::Limits;
+pub use permit::Permit;
+pub use size::{Charge, Cost};
+pub use status::{AccountStatus, BreakerStatus, LaneStatus};
+pub use usage::Usage;
+
+pub(crate) use hold::Remembered;
+pub(crate) use lane::Asked;
+pub(crate) use permit::Admitted;
+pub(crate) use state::{Change, Changes, Heard};
+pub(crate) use usage::Tail;
+
+pub(crate) use headers::RequestLimit;
+
+use crate::classify::Verdict;
+use crate::clock::Clock;
+use crate::error::RetryError;
+use crate::outcome::StopReason;
+use lane::LaneNames;
+use queue::Place;
+use limits::Weights;
+use size::{Size, Sizes};
+use state::{Answer, Ask, Polled, State};
+use tick::Tick;
+
+/// One allowance, shared: by the clients, tasks and threads that hold a clone of it.
+///
+/// ```
+/// use reqwest_ai_retry::{Account, RetryMiddleware};
+///
+/// # fn build() -> Result<(), Box<dyn std::error::Error>> {
+/// let account = Account::builder().requests_per_minute(90).max_concurrency(4).build()?;
+/// let (one, other) = (
+///     RetryMiddleware::builder().account(account.clone()).build(),
+///     RetryMiddleware::builder().account(account.clone()).build(),
+/// );
+/// // whatever the two do together, it starts 90 times a minute at most
+/// # let _ = (one, other); Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Account {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    base: Instant,
+    clock: Box<dyn Clock>,
+    hasher: RandomState,
+    names: LaneNames,
+    sizes: Sizes,
+    /// Nothing is configured, and no provider has spoken: there is nothing to ask.
+    quiet: AtomicBool,
+    state: Mutex<State>,
+}
 
 impl Account {
-    /// Waits for the right to send.
-    #[allow(
-        clippy::unused_async,
-        reason = "admission waits for its turn wherever there is a limit"
-    )]
-    pub(crate) async fn admit(&self) -> Permit {
-        Permit
+    /// To set limits.
+    pub fn builder() -> AccountBuilder {
+        AccountBuilder::default()
+    }
+
+    /// No configured limit, and a rate that is found by slow start: half a start a second at first, doubled every two
+    /// seconds, until headers or a refusal tell the rate. For a batch against an account whose allowance is not known.
+    pub fn adaptive() -> Self {
+        Self::builder().slow_start().made()
+    }
+
+    fn new(names: LaneNames, sizes: Sizes, clock: Box<dyn Clock>, quiet: bool, rules: state::Rules) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                base: clock.now(),
+                clock,
+                hasher: RandomState::new(),
+                names,
+                sizes,
+                quiet: AtomicBool::new(quiet),
+                state: Mutex::new(State::new(rules, Tick::default())),
+            }),
+        }
+    }
+
+    /// A snapshot of all that is known.
+    pub fn status(&self) -> AccountStatus {
+        let now = self.shared.now();
+        self.shared.lock().status(now, |tick| self.shared.wall(tick, now))
+    }
+
+    /// Waits for a start, for a program with a client of its own. `deadline` bounds the wait; a wait that is known not to
+    /// fit is refused at once.
+    ///
+    /// ```
+    /// # async fn run(account: reqwest_ai_retry::Account) -> Result<(), reqwest_ai_retry::RetryError> {
+    /// use reqwest_ai_retry::{Cost, Usage};
+    ///
+    /// let permit = account.admit(Cost::new().model("big-model").input_tokens(1_200).max_output_tokens(500), None).await?;
+    /// // … call the provider, then say what it took:
+    /// permit.settle(Usage { input_tokens: Some(1_180), output_tokens: Some(212) });
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`RetryError::Refused`] with the reason and, if it is known, the time at which it is worth to ask again.
+    pub async fn admit(&self, cost: Cost, deadline: Option<Instant>) -> Result<Permit, RetryError> {
+        let bound = deadline.map(|deadline| Tick::at(deadline, self.shared.base));
+        let asked = Asked::by_hand(cost.model.as_deref());
+        let admitted = self.start(&asked, || cost.size(), false, bound).await;
+        admitted.map(Permit::new).map_err(|refusal| RetryError::refused(refusal.reason, refusal.retry_at))
+    }
+
+    /// The same for the loop.
+    pub(crate) async fn start(
+        &self,
+        asked: &Asked<'_>,
+        size: impl FnOnce() -> Size,
+        retry: bool,
+        bound: Option<Tick>,
+    ) -> Result<Admitted, Refused> {
+        let shared = &self.shared;
+        if shared.quiet.load(Ordering::Relaxed) {
+            return Ok(Admitted::unasked(self.clone()));
+        }
+        let key = shared.names.key(asked, &shared.hasher);
+        let size = if shared.sizes.count { size() } else { Size::NONE };
+        let place = {
+            let (mut state, now) = (shared.lock(), shared.now());
+            let lane = state.lane(key, || shared.names.name(asked), now);
+            let weights = if shared.sizes.count { state.weigh(lane, &size, &shared.sizes) } else { Weights::default() };
+            match state.try_start(lane, weights, retry, bound, now) {
+                Ask::Answered(answer) => return self.admitted(answer, size, now),
+                Ask::Wait => state.join(lane, weights, retry, bound),
+            }
+        };
+        let Some(place) = place else { return Ok(Admitted::unasked(self.clone())) };
+        let answer = Waiting { shared, place, timer: None, done: false }.answer(bound).await;
+        self.admitted(answer, size, shared.now())
+    }
+
+    /// Counts a send that was made while the account was quiet.
+    fn adopt(&self, asked: &Asked<'_>) -> Option<state::Grant> {
+        let shared = &self.shared;
+        shared.quiet.store(false, Ordering::Relaxed);
+        let key = shared.names.key(asked, &shared.hasher);
+        shared.with(|state, now, _| {
+            let lane = state.lane(key, || shared.names.name(asked), now);
+            state.adopt(lane, now)
+        })
+    }
+
+    fn admitted(&self, answer: Answer, size: Size, now: Tick) -> Result<Admitted, Refused> {
+        match answer {
+            Ok(grant) => Ok(Admitted::granted(self.clone(), grant, size)),
+            Err(refusal) => Err(Refused {
+                reason: refusal.reason,
+                retry_at: refusal.until.and_then(|until| self.shared.wall(until, now)),
+                remembered: refusal.remembered,
+            }),
+        }
+    }
+
+    /// The point in time as the account counts it.
+    pub(crate) fn tick(&self, instant: Instant) -> Tick {
+        Tick::at(instant, self.shared.base)
+    }
+}
+
+/// No configured limit. Nothing is slowed before the provider spoke of a limit; a refusal then pauses its lane (for at most
+/// 60 s: a longer hint stops only the call that got it), headers and refusals teach the rate, and retries have a budget. No
+/// breaker, no quota hold: both can fail calls that would have gone well.
+impl Default for Account {
+    fn default() -> Self {
+        Self::builder().unbuilt().made()
+    }
+}
+
+impl std::fmt::Debug for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Account").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+/// Why a start was refused.
+#[derive(Debug, Clone)]
+pub(crate) struct Refused {
+    pub(crate) reason: StopReason,
+    pub(crate) retry_at: Option<SystemTime>,
+    pub(crate) remembered: Option<Arc<Remembered>>,
+}
+
+impl Shared {
+    fn now(&self) -> Tick {
+        Tick::at(self.clock.now(), self.base)
+    }
+
+    /// The time of day of a point in time.
+    fn wall(&self, at: Tick, now: Tick) -> Option<SystemTime> {
+        self.clock.wall_now().checked_add(at.since(now))
+    }
+
+    /// A panic while the state was locked left it as it was between two of its steps, each of which keeps it whole.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state, then wakes whom that concerns, with the lock let go of.
+    fn with<T>(&self, change: impl FnOnce(&mut State, Tick, &mut Vec<Waker>) -> T) -> T {
+        let mut woken = Vec::new();
+        let result = {
+            let mut state = self.lock();
+            let now = self.now();
+            change(&mut state, now, &mut woken)
+        };
+        woken.into_iter().for_each(Waker::wake);
+        result
+    }
+}
+
+/// One that waits. Dropping it leaves the queue, and gives back what was granted in the meantime.
+struct Waiting<'a> {
+    shared: &'a Shared,
+    place: Place,
+    /// The one timer of the account, while this is the one that holds it.
+    timer: Option<(Tick, std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>)>,
+    done: bool,
+}
+
+impl Waiting<'_> {
+    async fn answer(mut self, bound: Option<Tick>) -> Answer {
+        let deadline = bound.and_then(|bound| bound.instant(self.shared.base));
+        let shared = self.shared;
+        let waiting = poll_fn(|cx| self.poll(cx));
+        match deadline {
+            None => waiting.await,
+            Some(deadline) => tokio::select! {
+                biased;
+                answer = waiting => answer,
+                () = shared.clock.sleep_until(deadline) => Err(state::Refusal::too_late()),
+            },
+        }
+    }
+
+    fn poll(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Answer> {
+        use std::task::Poll;
+        loop {
+            let polled = self.shared.with(|state, now, woken| state.poll(self.place, cx.waker(), now, woken));
+            let until = match polled {
+                Polled::Answered(answer) => {
+                    self.done = true;
+                    return Poll::Ready(answer);
+                }
+                Polled::Wait => {
+                    self.timer = None;
+                    return Poll::Pending;
+                }
+                Polled::Sleep(until) => until,
+            };
+            let shared = self.shared;
+            let (armed, timer) = self.timer.get_or_insert_with(|| (until, shared.sleep_until(until)));
+            if *armed != until {
+                (*armed, *timer) = (until, shared.sleep_until(until));
+            }
+            match timer.as_mut().poll(cx) {
+                Poll::Ready(()) => self.timer = None,
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn sleep_until(&self, until: Tick) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        // beyond what the clock can tell: look again in an hour
+        let instant = until.instant(self.base).unwrap_or_else(|| self.clock.now() + Duration::from_secs(3600));
+        self.clock.sleep_until(instant)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.shared.with(|state, now, woken| state.cancel(self.place, now, woken));
+        }
     }
 }

@@ -14,11 +14,14 @@ use super::breaker::{Health, Pass, Position};
 use super::concurrency::Ceiling;
 use super::hold::{Hold, Remembered};
 use super::lane::{Lane, LaneKey, LaneName};
-use super::learn::{self, Rate, Stamp};
+use super::headers::RequestLimit;
+use super::learn::{Rate, Stamp};
 use super::limits::{Counters, Limits, Weights};
 use super::pace::Bucket;
 use super::queue::{Line, Place, Waiters};
+use super::size::{Experience, Size, Sizes};
 use super::tick::Tick;
+use super::usage::Usage;
 use crate::classify::{Cause, Class, Delivery, Scope, Verdict};
 use crate::outcome::StopReason;
 
@@ -185,6 +188,7 @@ impl State {
             retries: Line::default(),
             fresh: Line::default(),
             model,
+            experience: Experience::default(),
             used_at: now,
         }
     }
@@ -483,7 +487,7 @@ impl State {
     }
 
     /// Tokens were other than reserved: gives back, or charges, the difference.
-    pub(crate) fn correct(&mut self, grant: &Grant, over: Weights, now: Tick, woken: &mut Vec<Waker>) {
+    fn correct(&mut self, grant: &Grant, over: Weights, now: Tick, woken: &mut Vec<Waker>) {
         self.counters.refund_tokens(over, now);
         let model = self.granted(grant).and_then(|lane| lane.model);
         if let Some(model) = model.and_then(|model| self.models.get_mut(model)) {
@@ -498,7 +502,7 @@ impl State {
 pub(crate) struct Heard {
     pub(crate) verdict: Option<Verdict>,
     /// What its headers say of the limit on requests.
-    pub(crate) requests: Option<learn::Seen>,
+    pub(crate) requests: Option<RequestLimit>,
     /// The answer, should calls be answered with it.
     pub(crate) answer: Option<Arc<Remembered>>,
 }
@@ -579,6 +583,52 @@ impl State {
     }
 }
 
+impl State {
+    /// What a start of this size will take.
+    pub(crate) fn weigh(&self, lane: u32, size: &Size, sizes: &Sizes) -> Weights {
+        self.lanes.get(lane as usize).map_or_else(Weights::default, |lane| lane.experience.weigh(size, sizes))
+    }
+
+    /// An answer has said what it took.
+    pub(crate) fn settle_usage(
+        &mut self,
+        grant: &Grant,
+        size: &Size,
+        usage: Usage,
+        sizes: &Sizes,
+        now: Tick,
+        woken: &mut Vec<Waker>,
+    ) {
+        let Some(lane) = self.granted(grant) else { return };
+        let over = lane.experience.learn(size, grant.weights, usage, sizes);
+        self.correct(grant, over, now, woken);
+    }
+
+    /// Counts a send that was made without asking.
+    pub(crate) fn adopt(&mut self, lane: u32, now: Tick) -> Option<Grant> {
+        self.refresh(lane, now);
+        self.grant(lane, Weights::default(), false, now)
+    }
+
+    /// Is there a limit on what is in flight that this start counts towards?
+    pub(crate) fn has_ceiling(&self, grant: &Grant) -> bool {
+        let lane = self.lanes.get(grant.lane as usize);
+        let model = lane.and_then(|lane| self.models.get(lane.model?));
+        self.ceiling.limit().is_some()
+            || lane.is_some_and(|lane| lane.ceiling.limit().is_some())
+            || model.is_some_and(|model| model.ceiling.limit().is_some())
+    }
+
+    pub(super) fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.lanes.iter()
+    }
+
+    /// What is in flight, and what may be.
+    pub(super) fn flight(&self) -> (u32, Option<u32>) {
+        (self.ceiling.in_flight(), self.ceiling.limit())
+    }
+}
+
 /// Does such a refusal meet every call of the lane? One that depends on the size of the request does not.
 fn is_held(cause: Cause, scope: Scope) -> bool {
     matches!(
@@ -612,6 +662,11 @@ pub(crate) enum Polled {
 }
 
 impl Refusal {
+    /// The caller's time came first.
+    pub(crate) const fn too_late() -> Self {
+        Self { reason: StopReason::QueuePastDeadline, until: None, remembered: None }
+    }
+
     /// The account has lost sight of a call. It cannot happen; if it does, the call goes without admission rather than being
     /// lost too.
     fn lost() -> Self {

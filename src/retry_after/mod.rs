@@ -110,6 +110,12 @@ impl ServerDelay {
     }
 }
 
+/// The time until the reset that a header of this name tells, on whatever answer.
+pub(crate) fn reset_in(seen: &Seen<'_>, name: &str) -> Option<Duration> {
+    let now = Moment::of_answer(seen)?;
+    header::largest(seen.headers()?, name, |text| ratelimit::until_reset(text, now))
+}
+
 /// The largest of these; of equal ones the first.
 fn larger(delays: &[Option<ServerDelay>]) -> Option<ServerDelay> {
     delays.iter().copied().flatten().reduce(|largest, delay| {

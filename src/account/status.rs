@@ -1,0 +1,87 @@
+//! A snapshot of what an account knows, for people and dashboards. Nothing in it is secret.
+
+use std::time::{Duration, SystemTime};
+
+use super::breaker::Position;
+use super::state::State;
+use super::tick::Tick;
+
+/// What an account knows.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct AccountStatus {
+    /// Requests in flight.
+    pub in_flight: u32,
+    /// The most that may be, if that is limited.
+    pub max_in_flight: Option<u32>,
+    /// Each lane.
+    pub lanes: Vec<LaneStatus>,
+}
+
+/// What an account knows of one lane.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct LaneStatus {
+    /// The host.
+    pub host: String,
+    /// The model, or the path where no model is named.
+    pub model: String,
+    /// Requests in flight.
+    pub in_flight: u32,
+    /// The most that may be, as learnt from refusals.
+    pub learnt_max_in_flight: Option<u32>,
+    /// Calls that wait for their start.
+    pub waiting: u32,
+    /// The pace in force, in starts per minute; `None` if nothing slows it.
+    pub starts_per_minute: Option<f64>,
+    /// Until when nothing is sent, because the provider said so.
+    pub paused_until: Option<SystemTime>,
+    /// Until when calls are answered from memory, because a quota is used up.
+    pub held_until: Option<SystemTime>,
+    /// Where the circuit breaker stands.
+    pub breaker: BreakerStatus,
+    /// Retries that the budget still allows.
+    pub retries_left: f64,
+    /// For how long nothing was sent.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serial::seconds"))]
+    pub idle: Duration,
+}
+
+/// Where a circuit breaker stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum BreakerStatus {
+    /// All pass.
+    Closed,
+    /// None pass.
+    Open,
+    /// One probe passes, or is on its way.
+    HalfOpen,
+}
+
+impl State {
+    pub(crate) fn status(&self, now: Tick, wall: impl Fn(Tick) -> Option<SystemTime>) -> AccountStatus {
+        let (in_flight, max_in_flight) = self.flight();
+        let lanes = self.lanes().map(|lane| LaneStatus {
+            host: lane.name.host.clone(),
+            model: lane.name.model.clone(),
+            in_flight: lane.ceiling.in_flight(),
+            learnt_max_in_flight: lane.ceiling.limit(),
+            waiting: lane.waiting(),
+            starts_per_minute: lane.bucket.map(|bucket| bucket.rate() * 60.0),
+            paused_until: lane.pause.until(now).and_then(&wall),
+            held_until: lane.hold.as_ref().filter(|hold| hold.until > now).and_then(|hold| wall(hold.until)),
+            breaker: match lane.breaker.position(now) {
+                Position::Closed => BreakerStatus::Closed,
+                Position::Open(_) => BreakerStatus::Open,
+                Position::HalfOpen { .. } => BreakerStatus::HalfOpen,
+            },
+            retries_left: lane.budget.left(now),
+            idle: now.since(lane.used_at),
+        });
+        AccountStatus { in_flight, max_in_flight, lanes: lanes.collect() }
+    }
+}
