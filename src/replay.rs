@@ -28,9 +28,10 @@ impl Outgoing {
         deadline: Deadline,
         clock: &dyn Clock,
     ) -> (Request, Self) {
-        if let Some(limit) = policy.buffer_request {
-            buffer(&mut request, limit, deadline, clock).await;
-        }
+        let why = match policy.buffer_request {
+            Some(limit) => buffer(&mut request, limit, deadline, clock).await,
+            None => Why::StreamingBody,
+        };
         if policy.idempotency_key.generates() && !request.method().is_idempotent() {
             let key = uuid::Uuid::new_v4().hyphenated().to_string();
             if let (header::Entry::Vacant(entry), Ok(key)) = (
@@ -48,11 +49,6 @@ impl Outgoing {
         match copy {
             Some(copy) => (copy, Self::Kept(request)),
             None => {
-                let why = if policy.buffer_request.is_some() {
-                    Why::BodyTooLarge
-                } else {
-                    Why::StreamingBody
-                };
                 let sent = Self::Sent {
                     method: request.method().clone(),
                     url: request.url().clone(),
@@ -120,18 +116,25 @@ impl Outgoing {
     }
 }
 
-/// Reads a streaming body into memory, or puts it back if it is longer than the limit, has trailers or breaks off.
-async fn buffer(request: &mut Request, limit: usize, deadline: Deadline, clock: &dyn Clock) {
+/// Reads a streaming body into memory, or puts it back if it is longer than the limit, has trailers or breaks off. Gives
+/// the reason why it cannot be sent again, if it was put back.
+async fn buffer(request: &mut Request, limit: usize, deadline: Deadline, clock: &dyn Clock) -> Why {
     let body = match request.body_mut() {
         Some(body) if body.as_bytes().is_none() => body,
-        _ => return,
+        _ => return Why::StreamingBody,
     };
     // one byte more than may be kept tells a body that just fits from one that does not
     let peeked = Peeked::read(std::mem::take(body), limit.saturating_add(1), deadline, clock).await;
+    let why = if peeked.prefix().len() > limit {
+        Why::BodyTooLarge
+    } else {
+        Why::StreamingBody
+    };
     *body = match peeked.whole() {
         Some(whole) if whole.len() <= limit => whole.clone().into(),
         _ => peeked.put_back(),
     };
+    why
 }
 
 /// Path endings of calls that ask a model for an answer and name the model in the body.
