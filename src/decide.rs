@@ -277,7 +277,8 @@ mod tests {
             if let Decision::Retry(wait) = decided(&told(delay), &progress, &policy) {
                 let floor = delay.unwrap_or_default().max(Duration::from_millis(50));
                 prop_assert!(wait >= floor);
-                prop_assert!(wait <= delay.unwrap_or_default().max(s(30)) + if delay.is_some() { s(5) } else { s(0) });
+                let spread = if delay.is_some() { s(5) } else { Duration::ZERO };
+                prop_assert!(wait <= delay.unwrap_or_default().max(s(30)) + spread);
                 prop_assert!(floor + elapsed <= s(120));
                 prop_assert!(remaining.is_none_or(|left| wait < left));
             }

@@ -1,5 +1,53 @@
-//! Retries for AI APIs: one middleware for [`reqwest_middleware`] that sorts each answer into retryable, permanent and
-//! quota-exhausted, and acts on it.
+//! Retry middleware for AI APIs over [`reqwest_middleware`].
+//!
+//! An AI API says no in three ways that a status code cannot tell apart, and this crate tells them apart ([`Class`]):
+//! *retryable* (a rate limit, an overload, a broken connection), *permanent* (a wrong key, an unknown model, a request too
+//! large) and *quota-exhausted* (balance, spend limit, daily allowance).
+//!
+//! What it promises:
+//!
+//! * **The count configured is the count sent.** [`RetryPolicy::max_attempts`] counts sends, the first included. A second
+//!   [`RetryMiddleware`] inside does not retry, reqwest's hidden retries are off in
+//!   [`client_builder`](RetryMiddleware::client_builder), and a caller above is told by `x-should-retry: false` (or by
+//!   [`GiveUp::Error`]) not to start again.
+//! * **The server's word is a floor.** The wait is never shorter than the delay that was stated, in whatever header or
+//!   sentence ([`ServerDelay`]); a delay that does not fit the time left ends the call at once with
+//!   [`Outcome::retry_at`].
+//! * **Nothing is done twice.** What may have had an effect is sent again only where a repeat is safe ([`Replay`]), with the
+//!   same bytes and the same idempotency key.
+//! * **Nothing is held while waiting**: no response, no connection.
+//! * **Never worse than no middleware.** What cannot be repeated is sent once; a body that cannot be read falls back to the
+//!   status; the last response comes back as it was received, a transport error as the `reqwest` error it was; a body that
+//!   has begun is never cut.
+//! * **Everything is visible and nothing secret is**: [`Outcome`], [`Observe`], and `tracing` events.
+//!
+//! ```
+//! use std::time::Duration;
+//! use reqwest_ai_retry::{Outcome, RetryMiddleware, RetryPolicy, StopReason};
+//! use reqwest_middleware::ClientBuilder;
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = ClientBuilder::new(RetryMiddleware::client_builder().build()?)
+//!     .with(RetryMiddleware::new(RetryPolicy::default().total_deadline(Duration::from_secs(90))))
+//!     .build();
+//!
+//! let response = client
+//!     .post("https://api.anthropic.com/v1/messages")
+//!     .header("x-api-key", "…")
+//!     .body(r#"{"model":"claude-sonnet-4-5","max_tokens":64,"messages":[{"role":"user","content":"hello"}]}"#)
+//!     .send()
+//!     .await?;
+//!
+//! match Outcome::of(&response) {
+//!     None => println!("answered at once"),
+//!     Some(outcome) if outcome.stop() == StopReason::Succeeded => println!("answered after {} sends", outcome.sends()),
+//!     Some(outcome) => println!("{} (again at {:?})", outcome.user_message(), outcome.retry_at()),
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! The features: `tracing` (default), one span per call and one event per attempt, wait and give-up; `serde`, `Serialize`
+//! for verdicts and outcomes. No TLS or other feature of reqwest is turned on.
 
 mod account;
 mod backoff;
@@ -28,3 +76,8 @@ pub use observe::{CallInfo, Event, Observe, ReportedHeaders};
 pub use outcome::{Attempt, Outcome, StopReason, Why};
 pub use policy::{GiveUp, IdempotencyKey, Replay, RetryPolicy};
 pub use retry_after::{DelaySource, ServerDelay};
+
+/// The README's examples are compiled with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -114,6 +114,19 @@ impl Envelope {
         self.shape
     }
 
+    /// Is this an error, whatever the status says? The record of a job (it has an `id` of its own) tells in a string how the
+    /// job ended, and a remote procedure call answers to its own protocol.
+    pub(crate) fn is_error(&self) -> bool {
+        match self.shape {
+            Shape::Stream { error, .. } => error,
+            Shape::Json => self.objects.first().is_some_and(|root| {
+                let job = root.contains_key("id") && root.get("error").is_some_and(Value::is_string);
+                is_error(root) && !job && !root.contains_key("jsonrpc")
+            }),
+            _ => false,
+        }
+    }
+
     /// The JSON objects that may carry an error's facts, outermost first: the root, its `error`, what was unwrapped.
     pub(crate) fn objects(&self) -> impl Iterator<Item = &Map<String, Value>> {
         self.objects.iter()
@@ -173,7 +186,7 @@ impl Reader {
                 .as_deref()
                 .is_some_and(|name| matches!(name, "error" | "response.failed"));
             match frame {
-                Frame::Json(value) if named || is_error(&value) => {
+                Frame::Json(value) if named || value.as_object().is_some_and(is_error) => {
                     self.queue.push_back((value, 0));
                     error = true;
                 }
@@ -268,9 +281,9 @@ fn fields<'a>(object: &'a Map<String, Value>, name: &'a str) -> impl Iterator<It
 }
 
 /// Is this frame of a stream, or this answer with a success status, an error?
-fn is_error(value: &Value) -> bool {
+fn is_error(object: &Map<String, Value>) -> bool {
     let is = |key: &str, names: &[&str]| {
-        value
+        object
             .get(key)
             .and_then(Value::as_str)
             .is_some_and(|name| names.contains(&name))
@@ -282,8 +295,8 @@ fn is_error(value: &Value) -> bool {
     };
     is("type", &["error", "response.failed"])
         || is("event_type", &["error"])
-        || says(value.get("error"))
-        || value
+        || says(object.get("error"))
+        || object
             .get("choices")
             .and_then(Value::as_array)
             .is_some_and(|choices| choices.iter().any(|choice| says(choice.get("error"))))

@@ -14,54 +14,33 @@ use super::span::{self, MILLISECOND, SECOND};
 use super::{Answer, DelaySource, HEADERS, ServerDelay};
 
 /// Waits in milliseconds. Names are compared without case, `_` and `-`.
-const MILLISECONDS: &[&str] = &[
-    "retryafterms",
-    "retryaftermillis",
-    "retryaftermilliseconds",
-    "retryinms",
-    "retrydelayms",
-    "resetinms",
-    "resetsinms",
-    "resetafterms",
-    "waitms",
-];
+const MILLISECONDS: &str = "retryafterms retryaftermillis retryaftermilliseconds retryinms retrydelayms resetinms \
+    resetsinms resetafterms waitms";
 /// Waits in seconds, unless the value names another unit.
-const SECONDS: &[&str] = &[
-    "retryafter",
-    "retryafters",
-    "retryaftersec",
-    "retryaftersecs",
-    "retryafterseconds",
-    "retryin",
-    "retryinseconds",
-    "retrydelayseconds",
-    "resetsin",
-    "resetin",
-    "resetsinseconds",
-    "resetinseconds",
-    "resetafter",
-    "resetafterseconds",
-    "secondsuntilreset",
-    "waitseconds",
-];
+const SECONDS: &str = "retryafter retryafters retryaftersec retryaftersecs retryafterseconds retryin retryinseconds \
+    retrydelayseconds resetin resetsin resetinseconds resetsinseconds resetafter resetafterseconds resetseconds \
+    secondsuntilreset cooldownseconds waitseconds";
 /// Points in time.
-const TIMESTAMPS: &[&str] = &["quotaresettimestamp", "resetsat", "resetat", "resettime", "retryat"];
+const TIMESTAMPS: &str = "quotaresettimestamp resetsat resetat resettime retryat";
+
+/// More than any answer has, and far fewer than a `HeaderMap` can hold, which panics when it is full.
+const MOST_HEADERS: usize = 1_000;
 
 /// A number named as a wait, of the outermost object that has one.
 pub(super) fn number(answer: &Answer<'_>) -> Option<ServerDelay> {
     let named = objects(answer).find_map(|object| {
         fields(object, MILLISECONDS)
-            .find_map(|value| amount(value)?.times(MILLISECOND).into())
+            .find_map(|value| Some(amount(value)?.times(MILLISECOND)))
             .or_else(|| fields(object, SECONDS).find_map(|value| seconds(value, answer.now)))
     });
     // the time until a cold model is loaded (Hugging Face); too plain a name to be looked for deeper down
-    let estimated = || {
-        answer
+    let delay = named.or_else(|| {
+        let estimated = answer
             .envelope
             .objects()
-            .find_map(|object| amount(object.get("estimated_time")?))
-    };
-    let delay = named.or_else(|| Some(estimated()?.times(SECOND)))?;
+            .find_map(|object| object.get("estimated_time"));
+        Some(amount(estimated?)?.times(SECOND))
+    })?;
     Some(ServerDelay::new(delay, DelaySource::BodyField))
 }
 
@@ -109,12 +88,12 @@ fn header_map(object: &Map<String, Value>) -> HeaderMap {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
         Some((name, HeaderValue::from_str(&text).ok()?))
     });
-    headers.collect()
+    headers.take(MOST_HEADERS).collect()
 }
 
 /// The largest length of time in the fields of this name.
 fn largest(answer: &Answer<'_>, name: &str) -> Option<Duration> {
-    let values = objects(answer).flat_map(|object| fields(object, &[name]).collect::<Vec<_>>());
+    let values = objects(answer).flat_map(|object| fields(object, name).collect::<Vec<_>>());
     values.filter_map(length).max()
 }
 
@@ -150,14 +129,14 @@ fn amount(value: &Value) -> Option<Decimal> {
 }
 
 /// The values of the fields with one of these names.
-fn fields<'a>(object: &'a Map<String, Value>, names: &[&str]) -> impl Iterator<Item = &'a Value> {
+fn fields<'a>(object: &'a Map<String, Value>, names: &str) -> impl Iterator<Item = &'a Value> {
     object.iter().filter_map(move |(key, value)| {
         let letters = || {
             key.chars()
                 .filter(|c| *c != '_' && *c != '-')
                 .map(|c| c.to_ascii_lowercase())
         };
-        names.iter().any(|name| letters().eq(name.chars())).then_some(value)
+        names.split(' ').any(|name| letters().eq(name.chars())).then_some(value)
     })
 }
 

@@ -110,3 +110,65 @@ fn append(number: u64, digits: &str) -> u64 {
             .saturating_add(u64::from(digit.wrapping_sub(b'0')))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn all_of_a_text_or_none_of_it() {
+        for text in ["0", "5", "0.5", ".5", "007", "99999999999999999999999"] {
+            assert!(Decimal::parse(text).is_some(), "{text:?}");
+        }
+        for text in [
+            "", ".", "5.", "-1", "+1", "1e3", "1,234", " 5", "5 ", "NaN", "\u{b2}", "1.2.3",
+        ] {
+            assert_eq!(Decimal::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_beginning_leaves_the_rest() {
+        let leading = |text| Decimal::leading(text).map(|(number, rest)| (number.times(SECOND).as_millis(), rest));
+        assert_eq!(leading("5. Visit"), Some((5_000, ". Visit")));
+        assert_eq!(leading("5.25s."), Some((5_250, "s.")));
+        assert_eq!(leading("52,220 s"), Some((52_220_000, " s")));
+        assert_eq!(leading("1,234,567.5"), Some((1_234_567_500, "")));
+        assert_eq!(leading("5, 300"), Some((5_000, ", 300")));
+        assert_eq!(leading("2022,123"), Some((2_022_000, ",123")));
+        assert_eq!(leading("~5"), None);
+    }
+
+    #[test]
+    fn a_part_of_a_nanosecond_is_one() {
+        let nanos = |text| Decimal::parse(text).unwrap().times(SECOND).as_nanos();
+        assert_eq!(nanos("2.007"), 2_007_000_000);
+        assert_eq!(nanos("0.0000000001"), 1);
+        assert_eq!(nanos("1.000000000000000000000000"), 1_000_000_000);
+        assert_eq!(nanos("1.000000000000000000000001"), 1_000_000_001);
+        assert_eq!(nanos("0.999999999999999999999999"), 1_000_000_000);
+    }
+
+    #[test]
+    fn too_large_is_the_largest() {
+        let number = Decimal::parse(&"9".repeat(100)).unwrap();
+        assert_eq!(number.times(1), Duration::from_nanos(u64::MAX));
+        assert_eq!(number.times(SECOND * 3600).as_secs(), u64::MAX);
+        assert!(number > Decimal::integer(u64::MAX - 1));
+    }
+
+    #[test]
+    fn a_json_number_keeps_its_digits() {
+        let millis = |text: &str| {
+            let number = serde_json::from_str(text).unwrap();
+            Some(Decimal::of_json(&number)?.times(SECOND).as_millis())
+        };
+        assert_eq!(millis("2.007"), Some(2_007));
+        assert_eq!(millis("1e3"), Some(1_000_000));
+        assert_eq!(millis("20.0"), Some(20_000));
+        assert_eq!(millis("-0.5"), None);
+        assert!(millis("1e300").unwrap() > 1_000_000_000_000);
+    }
+}

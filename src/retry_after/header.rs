@@ -59,3 +59,32 @@ pub(super) fn values<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<It
         .iter()
         .filter_map(|value| Some(value.to_str().ok()?.trim()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_one_name_the_largest_readable_value_counts() {
+        let mut headers = HeaderMap::new();
+        for value in ["5", " 9\t", "x", "-70"] {
+            headers.append("retry-after", value.parse().unwrap());
+        }
+        assert_eq!(
+            largest(&headers, "retry-after", Decimal::parse),
+            Some(Decimal::integer(9))
+        );
+        assert_eq!(largest(&headers, "x-retry-in", Decimal::parse), None);
+    }
+
+    #[test]
+    fn a_wait_is_a_number_a_span_or_a_date() {
+        let now = Moment::from(std::time::UNIX_EPOCH + Duration::from_secs(1_445_412_470));
+        let seconds = |text| wait(text, now).map(|delay| delay.as_secs());
+        assert_eq!(seconds("10"), Some(10));
+        assert_eq!(seconds("1445412480"), Some(10));
+        assert_eq!(seconds("Wed, 21 Oct 2015 07:28:00 GMT"), Some(10));
+        assert_eq!(seconds("10s"), Some(10));
+        assert_eq!(seconds("10 things"), None);
+    }
+}

@@ -3,12 +3,16 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
+
 use super::decimal::Decimal;
 use super::header::{largest, values};
 use super::ratelimit::{remains_nothing, until_reset};
 use super::{Answer, DelaySource, ServerDelay};
 
-/// The segments of a header name that tell that it is about limits, and name none.
+/// What tells that a header is about a limit.
+const LIMIT_WORDS: [&str; 3] = ["ratelimit", "rate-limit", "tokenlimit"];
+/// The segments of a header name that name no limit.
 const GENERIC: [&str; 6] = ["x", "ratelimit", "rate", "limit", "reset", "tokenlimit"];
 
 /// The latest reset among the named limits with nothing remaining. The reset of a limit with something left is ignored,
@@ -38,28 +42,61 @@ pub(super) fn plan_window(answer: &Answer<'_>) -> Option<ServerDelay> {
 
 /// The reset in this header, if it is the reset of a named limit that is used up.
 fn exhausted(answer: &Answer<'_>, name: &str) -> Option<Duration> {
-    let of_limit = name.contains("ratelimit") || name.contains("rate-limit") || name.contains("tokenlimit");
-    let named = name.split('-').any(|segment| !GENERIC.contains(&segment));
-    let sibling = |field: &str| {
-        let segments = name
-            .split('-')
-            .map(|segment| if segment == "reset" { field } else { segment });
-        segments.collect::<Vec<_>>().join("-")
-    };
-    if !of_limit || !named || !name.split('-').any(|segment| segment == "reset") {
+    let segments = || name.split('-');
+    let of_limit = LIMIT_WORDS.iter().any(|word| name.contains(word));
+    let named = segments().any(|segment| !GENERIC.contains(&segment));
+    if !(of_limit && named && segments().any(|segment| segment == "reset")) {
         return None;
     }
+    let sibling = |field| {
+        let segments = segments().map(|segment| if segment == "reset" { field } else { segment });
+        segments.collect::<Vec<_>>().join("-")
+    };
     // Anthropic's plan windows (`unified-5h`) have a status instead of a remainder, and Azure's hyphenated variant comes
     // alone, on the refusal only
-    let rejected = || values(answer.headers, &sibling("status")).any(|status| status.eq_ignore_ascii_case("rejected"));
-    let alone = || name.starts_with("x-rate-limit-reset-") && answer.status.as_u16() == 429;
-    let binds = match answer.headers.contains_key(sibling("remaining")) {
-        true => remains_nothing(answer, &sibling("remaining")) == Some(true),
-        false => rejected() || alone(),
-    };
-    if binds { reset(answer, name) } else { None }
+    let used_up = remains_nothing(answer, &sibling("remaining")).unwrap_or_else(|| {
+        values(answer.headers, &sibling("status")).any(|status| status.eq_ignore_ascii_case("rejected"))
+            || name.starts_with("x-rate-limit-reset-") && answer.status == StatusCode::TOO_MANY_REQUESTS
+    });
+    used_up.then(|| reset(answer, name)).flatten()
 }
 
 fn reset(answer: &Answer<'_>, name: &str) -> Option<Duration> {
     largest(answer.headers, name, |text| until_reset(text, answer.now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::Envelope;
+    use crate::retry_after::moment::Moment;
+    use http::HeaderMap;
+
+    #[test]
+    fn a_reset_goes_with_the_remainder_of_its_own_limit() {
+        let read = |remaining: &'static str, reset: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(remaining, "0".parse().unwrap());
+            headers.insert(reset, "5".parse().unwrap());
+            let answer = Answer {
+                status: StatusCode::TOO_MANY_REQUESTS,
+                headers: &headers,
+                envelope: &Envelope::of(b""),
+                now: Moment::from(std::time::UNIX_EPOCH),
+            };
+            named_reset(&answer).map(|delay| delay.duration().as_secs())
+        };
+        assert_eq!(
+            read("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
+            Some(5)
+        );
+        assert_eq!(
+            read("x-ratelimit-tokens-remaining", "x-ratelimit-tokens-reset"),
+            Some(5)
+        );
+        assert_eq!(read("x-ratelimit-remaining-tokens", "x-ratelimit-reset-requests"), None);
+        assert_eq!(read("x-ratelimit-remaining", "x-ratelimit-reset"), None);
+        assert_eq!(read("x-ratelimit-remaining", "x-rate-limit-reset"), None);
+        assert_eq!(read("x-remaining-tokens", "x-reset-tokens"), None);
+    }
 }

@@ -89,11 +89,7 @@ fn iso(text: &str) -> Option<Moment> {
     let (date, rest) = run(text, |c| c.is_ascii_digit() || c == '-');
     let rest = rest.trim_start_matches([',', ' ']);
     let (word, after) = letters(rest);
-    let rest = if one_of(word, &["T", "at"]) {
-        after.trim_start()
-    } else {
-        rest
-    };
+    let rest = if one_of(word, "T at") { after.trim_start() } else { rest };
     let (time, rest) = run(rest, |c| c.is_ascii_digit() || c == ':' || c == '.');
     let zone = zone(rest)?;
     let timestamp: Timestamp = format!("{date}T{time}{zone}").parse().ok()?;
@@ -103,7 +99,7 @@ fn iso(text: &str) -> Option<Moment> {
 /// `Z`, `UTC`, `GMT`, an offset, or an offset from one of these.
 fn zone(text: &str) -> Option<String> {
     let (name, offset) = letters(text.trim_start_matches([' ', '(']));
-    let named = one_of(name, &["Z", "UTC", "GMT"]);
+    let named = one_of(name, "Z UTC GMT");
     if !named && !name.is_empty() {
         return None;
     }
@@ -116,5 +112,90 @@ fn zone(text: &str) -> Option<String> {
             Some(format!("{sign}{hours:0>2}:{minutes}"))
         }
         _ => Some(format!("{sign}{hours}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(moment: Option<Moment>) -> Option<u64> {
+        moment.map(|moment| moment.0.as_secs())
+    }
+
+    #[test]
+    fn every_form_with_a_zone() {
+        let texts = [
+            "Tue, 01 Jul 2025 00:00:00 GMT",
+            "Tuesday, 01-Jul-25 00:00:00 GMT",
+            "Tue Jul  1 00:00:00 2025",
+            "Tue, 01 Jul 2025 02:00:00 +0200",
+            "2025-07-01T00:00:00Z",
+            "2025-07-01t00:00:00z",
+            "2025-07-01T00:00Z",
+            "2025-06-30T20:00:00-04:00",
+            "2025-07-01 at 00:00 UTC",
+            "2025-07-01, 00:00:00 GMT",
+            "2025-07-01 08:00:00 (UTC+8)",
+            "2025-07-01 05:30:00 UTC+5:30",
+            "2025-07-01 08:00:00 +0800",
+        ];
+        for text in texts {
+            assert_eq!(seconds(Moment::parse(text)), Some(1_751_328_000), "{text}");
+        }
+    }
+
+    #[test]
+    fn no_moment() {
+        let texts = [
+            "",
+            "Z",
+            "UTC",
+            "2025-07-01",
+            "2025-07-01T00:00:00",
+            "2025-07-01 00:00:00 CST",
+            "2025-13-01T00:00:00Z",
+            "2025-07-01T25:00:00Z",
+            "Tue Jul 01 2025 00:00:00 GMT+0000 (Coordinated Universal Time)",
+            "tomorrow",
+            "30s",
+        ];
+        for text in texts {
+            assert_eq!(Moment::parse(text), None, "{text}");
+            assert_eq!(Moment::leading(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_follows_a_date_does_not_matter() {
+        let texts = [
+            "2025-07-01T00:00:00Z (2056)",
+            "2025-07-01 at 00:00 UTC.",
+            "2025-07-01 00:00 UTC - see the docs",
+            "Tue, 01 Jul 2025 00:00:00 GMT. Bye",
+            "1751328000.",
+            "1751328000000 ms",
+        ];
+        for text in texts {
+            assert_eq!(seconds(Moment::leading(text)), Some(1_751_328_000), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_epoch_is_told_by_its_size() {
+        let epoch = |number| seconds(Moment::epoch(Decimal::integer(number)));
+        assert_eq!(epoch(1_000_000_000), None);
+        assert_eq!(epoch(1_000_000_001), Some(1_000_000_001));
+        assert_eq!(epoch(100_000_000_000), Some(100_000_000_000));
+        assert_eq!(epoch(1_751_328_000_999), Some(1_751_328_000));
+        assert!(epoch(u64::MAX).is_some());
+    }
+
+    #[test]
+    fn the_past_is_now() {
+        let (early, late) = (Moment(Duration::from_secs(5)), Moment(Duration::from_secs(8)));
+        assert_eq!(late.after(early), Duration::from_secs(3));
+        assert_eq!(early.after(late), Duration::ZERO);
+        assert_eq!(seconds(Moment::parse("1969-07-20T20:17:40Z")), Some(0));
     }
 }

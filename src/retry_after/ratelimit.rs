@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
+
 use super::decimal::Decimal;
 use super::header::{largest, values};
 use super::moment::Moment;
@@ -25,7 +27,8 @@ pub(super) fn items(answer: &Answer<'_>) -> Option<ServerDelay> {
 
 /// `RateLimit-Remaining` and `RateLimit-Reset` of the drafts up to 06; GitLab sends an epoch under the same name.
 pub(super) fn old_fields(answer: &Answer<'_>) -> Option<ServerDelay> {
-    let refused = remains_nothing(answer, "ratelimit-remaining").unwrap_or(answer.status.as_u16() == 429);
+    let refused =
+        remains_nothing(answer, "ratelimit-remaining").unwrap_or(answer.status == StatusCode::TOO_MANY_REQUESTS);
     let delay = largest(answer.headers, "ratelimit-reset", |text| until_reset(text, answer.now))?;
     refused.then(|| ServerDelay::new(delay, DelaySource::RateLimit))
 }
@@ -33,10 +36,10 @@ pub(super) fn old_fields(answer: &Answer<'_>) -> Option<ServerDelay> {
 /// `X-RateLimit-Reset`. GitHub and others send it with every answer, so that it counts only where the answer itself says
 /// that the rate was the reason; but then also with something remaining, as in GitHub's secondary limits.
 pub(super) fn reset(answer: &Answer<'_>) -> Option<ServerDelay> {
-    let refused = match answer.status.as_u16() {
-        429 => true,
-        403 => speaks_of_rate(answer.envelope),
-        503 => remains_nothing(answer, "x-ratelimit-remaining") == Some(true),
+    let refused = match answer.status {
+        StatusCode::TOO_MANY_REQUESTS => true,
+        StatusCode::FORBIDDEN => speaks_of_rate(answer.envelope),
+        StatusCode::SERVICE_UNAVAILABLE => remains_nothing(answer, "x-ratelimit-remaining") == Some(true),
         _ => false,
     };
     let delay = largest(answer.headers, "x-ratelimit-reset", |text| {
@@ -111,4 +114,38 @@ fn speaks_of_rate(envelope: &Envelope) -> bool {
         let text: String = letters.map(|c| c.to_ascii_lowercase()).collect();
         REFUSED_FOR_RATE.iter().any(|word| text.contains(word))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quoted_name_may_hold_separators() {
+        let parts: Vec<_> = split(r#""a,b";r=0, c"#, ',').collect();
+        assert_eq!(parts, [r#""a,b";r=0"#, " c"]);
+        assert_eq!(split("\"open, end", ',').count(), 1);
+    }
+
+    #[test]
+    fn only_what_is_used_up_has_a_reset() {
+        let seconds = |field| exhausted(field).map(|delay| delay.as_secs());
+        assert_eq!(seconds(r#""a";r=0;t=5,"b";t=9;r=0,"c";r=1;t=99"#), Some(9));
+        assert_eq!(seconds("limit=1, reset=7, remaining=0"), Some(7));
+        assert_eq!(seconds("limit=1, reset=7, remaining=2"), None);
+        assert_eq!(seconds(r#""a";r=x;t=5"#), None);
+    }
+
+    #[test]
+    fn a_reset_is_read_by_its_size() {
+        let now = Moment::from(std::time::UNIX_EPOCH + Duration::from_secs(1_655_120_933));
+        let seconds = |text| until_reset(text, now).map(|delay| delay.as_secs());
+        assert_eq!(seconds("99999999"), Some(99_999_999));
+        assert_eq!(seconds("100000000"), None);
+        assert_eq!(seconds("1655120964"), Some(31));
+        assert_eq!(seconds("1655120964000"), Some(31));
+        assert_eq!(seconds("6m0s"), Some(360));
+        assert_eq!(seconds("2022-06-13T11:49:00Z"), Some(7));
+        assert_eq!(seconds("0s"), None);
+    }
 }

@@ -15,7 +15,7 @@ pub(super) fn letters(text: &str) -> (&str, &str) {
     run(text, char::is_alphabetic)
 }
 
-/// Whether `word` is one of `words`, in whatever case.
-pub(super) fn one_of(word: &str, words: &[&str]) -> bool {
-    words.iter().any(|known| known.eq_ignore_ascii_case(word))
+/// Whether `word` is one of `words`, which a space parts, in whatever case.
+pub(super) fn one_of(word: &str, words: &str) -> bool {
+    words.split(' ').any(|known| known.eq_ignore_ascii_case(word))
 }
