@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 use crate::ledger::{Connected, Ledger};
 
@@ -18,19 +18,24 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    pub(crate) async fn start<F>(serve: impl Fn(TcpStream, Connected) -> F + Send + 'static) -> io::Result<Listener>
+    /// Starts to accept; the handle ends when the listener is dropped.
+    pub(crate) async fn start<F>(
+        serve: impl Fn(TcpStream, Connected) -> F + Send + 'static,
+    ) -> io::Result<(Listener, JoinHandle<()>)>
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = socket.local_addr()?;
         let ledger = Arc::new(Ledger::default());
-        let accepting = tokio::spawn(accept(socket, Arc::clone(&ledger), serve)).abort_handle();
-        Ok(Listener {
+        let handle = tokio::spawn(accept(socket, Arc::clone(&ledger), serve));
+        let accepting = handle.abort_handle();
+        let listener = Listener {
             address,
             ledger,
             accepting,
-        })
+        };
+        Ok((listener, handle))
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::net::SocketAddr;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+
+use tokio::runtime::Builder;
+use tokio::task::JoinHandle;
 
 use crate::connection;
 use crate::ledger::Ledger;
@@ -19,19 +22,49 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server on the current runtime.
+    /// Starts a server on the current runtime, and on its clock: where a test has paused the clock of a single-threaded
+    /// runtime, the times of replies and arrivals are virtual and exact.
     ///
     /// # Panics
     ///
     /// If loopback has no port to give, since no test can go on then.
     pub async fn start(script: impl Into<Script<Reply>>) -> Server {
-        let script = Arc::new(script.into());
+        Server::accepting(script.into()).await.0
+    }
+
+    /// Starts a server on a thread and a runtime of its own, so that it goes on while the runtime of the client is blocked
+    /// or busy. Its times are real.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Server::start).
+    pub fn start_apart(script: impl Into<Script<Reply>>) -> Server {
+        let script = script.into();
+        let (to, from) = mpsc::channel();
+        std::thread::spawn(move || {
+            let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
+                return;
+            };
+            runtime.block_on(async {
+                let (server, accepting) = Server::accepting(script).await;
+                let _ = to.send(server);
+                let _ = accepting.await;
+            });
+        });
+        match from.recv() {
+            Ok(server) => server,
+            Err(_) => panic!("no thread, runtime or port for a server"),
+        }
+    }
+
+    async fn accepting(script: Script<Reply>) -> (Server, JoinHandle<()>) {
+        let script = Arc::new(script);
         let serve = move |stream, connected| {
             let script = Arc::clone(&script);
             async move { connection::serve(stream, &script, connected).await }
         };
         match Listener::start(serve).await {
-            Ok(listener) => Server { listener },
+            Ok((listener, accepting)) => (Server { listener }, accepting),
             Err(error) => panic!("no port on loopback: {error}"),
         }
     }

@@ -47,7 +47,7 @@ impl Server {
             async move { connection::serve(stream, &script, connected).await }
         };
         match Listener::start(serve).await {
-            Ok(listener) => Server { listener },
+            Ok((listener, _)) => Server { listener },
             Err(error) => panic!("no port on loopback: {error}"),
         }
     }
