@@ -183,9 +183,12 @@ async fn connection_is_used_again_after_a_body_that_ends() {
         (200, 2, 1)
     );
 
-    // within the peek; more than the peek, the rest within the drain
-    for size in [20_000, 100_000] {
-        let server = Server::start([reply(503).size(size).times(10), reply(200)]).await;
+    // within the peek; more than the peek, the rest within the drain and only after a while
+    for body in [
+        reply(503).size(20_000),
+        reply(503).chunks([vec![b'x'; 80_000], vec![b'x'; 20_000]]).every(10),
+    ] {
+        let server = Server::start([body.times(10), reply(200)]).await;
         let retry = RetryMiddleware::builder()
             .policy(quick().max_attempts(11))
             .clock(Leaping::up_to(millis(50)))
