@@ -73,6 +73,8 @@ pub enum Cause {
     DailyAllowance,
     /// The window of a subscription plan (five hours, a week) is used up.
     PlanWindow,
+    /// The account's allowance for this is zero, so that nothing comes back with time.
+    NoAllowance,
     /// Too many redirects, or one that leads nowhere.
     Redirect,
     /// None of these.

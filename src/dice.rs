@@ -10,12 +10,12 @@ use rand::{RngExt, SeedableRng};
 pub(crate) enum Dice {
     #[default]
     Thread,
-    Seeded(Mutex<StdRng>),
+    Seeded(Mutex<Box<StdRng>>),
 }
 
 impl Dice {
     pub(crate) fn seeded(seed: u64) -> Self {
-        Self::Seeded(Mutex::new(StdRng::seed_from_u64(seed)))
+        Self::Seeded(Mutex::new(Box::new(StdRng::seed_from_u64(seed))))
     }
 
     /// Independent draws from `[0, 1)`.

@@ -49,6 +49,10 @@
 //! The features: `tracing` (default), one span per call and one event per attempt, wait and give-up; `serde`, `Serialize`
 //! for verdicts and outcomes. No TLS or other feature of reqwest is turned on.
 
+// a library on every request's path neither panics nor prints
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod account;
 mod backoff;
 mod body;
@@ -65,6 +69,8 @@ mod policy;
 mod provider;
 mod replay;
 mod retry_after;
+#[cfg(feature = "serde")]
+mod serial;
 mod transport;
 
 pub use backoff::{Backoff, Jitter};

@@ -168,6 +168,10 @@ impl Middleware for RetryMiddleware {
 }
 
 /// The loop.
+#[allow(
+    clippy::drop_non_drop,
+    reason = "a permit is given back before the wait, whatever it holds"
+)]
 async fn run(mut call: Call<'_>, request: Request, next: Next<'_>) -> Result<Response> {
     let (mut request, mut outgoing) = Outgoing::prepare(request, call.policy, call.deadline, call.clock()).await;
     loop {

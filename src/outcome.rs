@@ -76,11 +76,11 @@ impl fmt::Display for StopReason {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Attempt {
-    #[cfg_attr(feature = "serde", serde(serialize_with = "as_seconds"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serial::seconds"))]
     started: Duration,
-    #[cfg_attr(feature = "serde", serde(serialize_with = "as_seconds"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serial::seconds"))]
     elapsed: Duration,
-    #[cfg_attr(feature = "serde", serde(serialize_with = "as_number"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serial::status"))]
     status: Option<StatusCode>,
     verdict: Option<Verdict>,
 }
@@ -143,9 +143,9 @@ pub struct Outcome {
     attempts: SmallVec<[Attempt; 1]>,
     sends: u32,
     stop: StopReason,
-    #[cfg_attr(feature = "serde", serde(serialize_with = "as_seconds"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serial::seconds"))]
     waited: Duration,
-    #[cfg_attr(feature = "serde", serde(serialize_with = "as_seconds"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serial::seconds"))]
     elapsed: Duration,
     retry_at: Option<SystemTime>,
     #[cfg_attr(feature = "serde", serde(skip))]
@@ -301,12 +301,52 @@ impl Outcome {
     }
 }
 
-#[cfg(feature = "serde")]
-fn as_seconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(duration.as_secs_f64())
-}
+#[cfg(all(test, feature = "serde"))]
+mod tests {
+    use super::*;
+    use crate::classify::{Class, Delivery};
+    use crate::retry_after::{DelaySource, ServerDelay};
 
-#[cfg(feature = "serde")]
-fn as_number<S: serde::Serializer>(status: &Option<StatusCode>, serializer: S) -> Result<S::Ok, S::Error> {
-    serde::Serialize::serialize(&status.map(|status| status.as_u16()), serializer)
+    #[test]
+    fn an_outcome_is_written_in_seconds_numbers_and_words() {
+        let delay = ServerDelay::new(Duration::from_millis(1500), DelaySource::RetryAfter);
+        let verdict = Verdict::new(Class::Retryable, Cause::RateLimited)
+            .with_delivery(Delivery::Refused)
+            .with_server_delay(Some(delay));
+        let mut outcome = Outcome::begun();
+        outcome.count_send();
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        outcome.record(Attempt::new(
+            Duration::ZERO,
+            Duration::from_millis(250),
+            Some(status),
+            Some(verdict),
+        ));
+        outcome.end(
+            StopReason::NotReplayable(Why::NonIdempotent),
+            Duration::from_millis(250),
+            None,
+        );
+        let expected = serde_json::json!({
+            "attempts": [{
+                "started": 0.0,
+                "elapsed": 0.25,
+                "status": 429,
+                "verdict": {
+                    "class": "retryable",
+                    "cause": "rate_limited",
+                    "scope": "unknown",
+                    "delivery": "refused",
+                    "layer": "unknown",
+                    "server_delay": { "duration": 1.5, "source": "retry_after" },
+                },
+            }],
+            "sends": 1,
+            "stop": { "not_replayable": "non_idempotent" },
+            "waited": 0.0,
+            "elapsed": 0.25,
+            "retry_at": null,
+        });
+        assert_eq!(serde_json::to_value(&outcome).unwrap(), expected);
+    }
 }

@@ -1,5 +1,7 @@
 //! The wire cases of `corpus/wire.json`: what providers, gateways and edges really answered, and what it means.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};

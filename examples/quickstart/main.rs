@@ -12,7 +12,6 @@
 //! ```text
 //! OPENAI_BASE_URL=https://api.openai.com/v1 OPENAI_API_KEY=… cargo run --example quickstart --features reqwest/rustls
 //! ```
-#![allow(clippy::print_stdout, reason = "a program for people")]
 
 mod provider;
 

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::envelope::{Envelope, Shape};
 use super::prose::{self, Sentence};
+use super::status;
 use crate::classify::Seen;
 use crate::retry_after::ServerDelay;
 
@@ -41,35 +42,6 @@ const LIMITS: &[&str] = &[
 ];
 /// Headers whose value names an error.
 const NAME_HEADERS: &[&str] = &["x-amzn-errortype", "x-ms-error-code", "x-error-code", "x-error-type"];
-
-/// What a stream, which has no status left to send, says in its place.
-const STAND_INS: &[(u16, &[&str])] = &[
-    (
-        400,
-        &[
-            "invalid_request_error",
-            "invalid_argument",
-            "bad_request",
-            "failed_precondition",
-            "invalid_prompt",
-        ],
-    ),
-    (401, &["authentication_error", "unauthenticated", "unauthorized"]),
-    (403, &["permission_error", "permission_denied", "forbidden"]),
-    (404, &["not_found_error", "not_found"]),
-    (413, &["request_too_large"]),
-    (
-        429,
-        &[
-            "rate_limit_error",
-            "rate_limit_exceeded",
-            "too_many_requests",
-            "resource_exhausted",
-        ],
-    ),
-    (504, &["timeout_error", "deadline_exceeded", "timeout"]),
-    (529, &["overloaded_error", "overloaded"]),
-];
 
 pub(super) struct Facts<'a> {
     /// The status, or the one that an error inside a success stands for.
@@ -125,6 +97,11 @@ impl<'a> Facts<'a> {
             })
     }
 
+    /// Is this the answer to a malformed request, which may repeat parts of it?
+    pub(super) fn may_echo(&self) -> bool {
+        may_echo(self.status)
+    }
+
     /// Does one of its sentences say this?
     pub(super) fn says(&self, phrase: &str) -> bool {
         self.sentences
@@ -156,12 +133,12 @@ impl<'a> Facts<'a> {
         self.delay.map(|delay| delay.duration())
     }
 
-    /// The names of the limits that were hit.
+    /// The names of the limits that were hit. "seconds" is what a limit on audio counts.
     pub(super) fn limits(&self) -> impl Iterator<Item = &str> {
         self.envelope
             .objects()
             .flat_map(|object| texts(object, LIMITS))
-            .filter(|name| !name.contains("://"))
+            .filter(|name| !name.contains("://") && *name != "seconds")
     }
 
     /// The page that came instead of an API's answer.
@@ -190,11 +167,7 @@ impl<'a> Facts<'a> {
             let keys = ["code", "status", "status_code", "http_code", "error_code"];
             keys.iter().find_map(|key| status_of(object.get(*key)?))
         });
-        let named = || {
-            let mut stand_ins = STAND_INS.iter();
-            let stand_in = stand_ins.find(|(_, names)| names.iter().any(|name| self.is_named(name)));
-            stand_in.and_then(|&(status, _)| StatusCode::from_u16(status).ok())
-        };
+        let named = || status::stand_in(|name| self.is_named(name));
         numbers.into_iter().next().or_else(named)
     }
 }
@@ -236,14 +209,27 @@ fn status_of(value: &Value) -> Option<StatusCode> {
         .and_then(|number| StatusCode::from_u16(number).ok())
 }
 
+/// As much of a message as anybody writes; more is an echo or a dump.
+fn beginning(message: &str) -> &str {
+    const LONGEST: usize = 16 * 1024;
+    let end = (0..=LONGEST.min(message.len()))
+        .rev()
+        .find(|&end| message.is_char_boundary(end));
+    message.get(..end.unwrap_or(0)).unwrap_or(message)
+}
+
+fn may_echo(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 400 | 404 | 405 | 415 | 422)
+}
+
 fn sentences(status: StatusCode, envelope: &Envelope) -> Vec<Sentence> {
     // a page is made for browsers: what it says of bans and access holds for whoever made the page
     if envelope.shape() == Shape::Html {
         return Vec::new();
     }
-    let echoes = matches!(status.as_u16(), 400 | 404 | 405 | 415 | 422);
-    envelope
-        .messages()
+    let echoes = may_echo(status);
+    let messages = envelope.messages().map(beginning);
+    messages
         .flat_map(|message| prose::sentences(message, !echoes))
         .collect()
 }

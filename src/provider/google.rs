@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::facts::{Facts, texts};
 use super::sign::{Family, Meaning, NOTHING};
-use super::window;
+use super::window::{self, Named, Window};
 use crate::classify::{Cause, Scope};
 
 /// Google's own client gives up above this.
@@ -54,7 +54,7 @@ pub(super) const FAMILY: Family = Family {
     phrases: &[
         (
             Meaning::Capacity(Cause::RateLimited, Scope::Unknown),
-            &["^resource exhausted. please try again later"],
+            &["^resource exhausted$"],
         ),
         (
             Meaning::Spent(Cause::Balance),
@@ -80,17 +80,20 @@ fn day_or_long_wait(facts: &Facts<'_>) -> Option<Meaning> {
         .envelope
         .objects()
         .flat_map(|object| texts(object, &["quotaId", "quota_limit"]));
-    let named = quotas.map(window::in_name).chain(
-        facts
-            .sentences
-            .iter()
-            .map(|sentence| window::in_prose(&sentence.spelled)),
-    );
-    let long = named.filter_map(|named| named.long).max();
+    let by_name = quotas.map(window::in_name).fold(Named::default(), Named::merged);
+    let by_prose = facts
+        .sentences
+        .iter()
+        .map(|sentence| window::in_prose(&sentence.spelled));
+    let long = if by_name.is_any() {
+        by_name.long
+    } else {
+        by_prose.filter_map(|named| named.long).max()
+    };
     let has_retry_info = facts.envelope.objects().any(|object| object.contains_key("retryDelay"));
     let waits_long = has_retry_info && facts.wait().is_some_and(|wait| wait > LONGEST_RETRY_INFO);
     match long {
-        Some(window::Window::Hours | window::Window::Week) => Some(Meaning::Spent(Cause::PlanWindow)),
+        Some(Window::Hours | Window::Week) => Some(Meaning::Spent(Cause::PlanWindow)),
         Some(_) => Some(Meaning::Spent(Cause::DailyAllowance)),
         None => waits_long.then_some(Meaning::Spent(Cause::PlanWindow)),
     }

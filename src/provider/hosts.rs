@@ -23,6 +23,7 @@ pub(super) const FAMILY: Family = Family {
         // an hour, but of a plan that is to be bought
         (Meaning::Spent(Cause::DailyAllowance), &["reached free usage limit"]),
         (Meaning::Spent(Cause::PlanWindow), &["session usage limit"]),
+        (Meaning::Spent(Cause::Balance), &["need a grok subscription"]),
     ],
     also: |facts| {
         // a cold start tells how long it will take

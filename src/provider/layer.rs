@@ -18,7 +18,7 @@ pub(super) fn of(facts: &Facts<'_>) -> Layer {
 
 fn of_json(facts: &Facts<'_>) -> Layer {
     let root = facts.envelope.objects().next();
-    if root.is_some_and(|root| root.contains_key("cloudflare_error")) {
+    if facts.has_header("cf-mitigated") || root.is_some_and(|root| root.contains_key("cloudflare_error")) {
         return Layer::Cdn;
     }
     let relayed = is_litellm(facts)

@@ -123,7 +123,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             Meaning::Wrong(Cause::Permission),
-            &["permission_error", "model_access_denied"],
+            &["permission_error", "access_denied", "model_access_denied"],
         ),
         (
             Meaning::Wrong(Cause::InvalidRequest),

@@ -12,8 +12,9 @@ pub(super) struct Sentence {
 /// request repeats the caller's own words there, and a prompt may speak of quotas too.
 pub(super) fn sentences(message: &str, quotes: bool) -> Vec<Sentence> {
     let message = without_spans(message, |c| (c == '`').then_some('`'));
-    // a Python dictionary, as relays print it, is all in quotation marks
-    let message = if quotes || message.contains("': ") {
+    // an error as a Python dictionary, as relays print it, is all in quotation marks; one with roles is the conversation
+    let is_error = message.contains("'message': ") && !message.contains("'role': ");
+    let message = if quotes || is_error {
         message
     } else {
         without_spans(&message, |c| match c {

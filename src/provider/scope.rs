@@ -24,7 +24,18 @@ const WORDS: &[(Scope, &[&str])] = &[
     (
         Scope::Requests,
         &[
-            "request", "queries", "api call", "calls", "rpm", "rpd", "rph", "rps", "qpm", "qps", "messages",
+            "request",
+            "queries",
+            "api call",
+            "call rate",
+            "calls",
+            "rpm",
+            "rpd",
+            "rph",
+            "rps",
+            "qpm",
+            "qps",
+            "messages",
         ],
     ),
 ];

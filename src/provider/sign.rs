@@ -26,6 +26,14 @@ pub(super) enum Meaning {
     Wrong(Cause),
 }
 
+impl Meaning {
+    /// Is this about limits in general? In the answer to a malformed request such words are about its parameters: "too many
+    /// requests in this batch".
+    fn is_of_limits(self) -> bool {
+        matches!(self, Self::Throttle(_) | Self::PerhapsSpent(_))
+    }
+}
+
 /// Signs with one meaning.
 pub(super) type Entry<T> = (Meaning, &'static [T]);
 
@@ -70,7 +78,8 @@ impl Family {
         let phrases = self
             .phrases
             .iter()
-            .filter(|(_, phrases)| phrases.iter().any(|phrase| facts.says(phrase)));
+            .filter(|(meaning, _)| !(facts.may_echo() && meaning.is_of_limits()))
+            .filter(|(_, phrases)| facts.says_any(phrases));
         let number = (self.number)(facts);
         let numbers = self
             .numbers
@@ -81,5 +90,50 @@ impl Family {
             .chain(phrases.map(|entry| entry.0))
             .chain(numbers.map(|entry| entry.0));
         found.chain((self.also)(facts)).collect()
+    }
+}
+
+/// All that the families read in an answer, in their order.
+pub(super) struct Signs {
+    meanings: Vec<Meaning>,
+    /// The windows that families know by other signs than words.
+    pub(super) windows: Named,
+}
+
+impl Signs {
+    pub(super) fn of(families: &[&Family], facts: &Facts<'_>) -> Self {
+        Self {
+            meanings: families.iter().flat_map(|family| family.read(facts)).collect(),
+            windows: families
+                .iter()
+                .map(|family| (family.window)(facts))
+                .fold(Named::default(), Named::merged),
+        }
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = Meaning> {
+        self.meanings.iter().copied()
+    }
+
+    /// What is made of the first sign of which something is made.
+    pub(super) fn find<T>(&self, of: impl Fn(Meaning) -> Option<T>) -> Option<T> {
+        self.all().find_map(of)
+    }
+
+    pub(super) fn has(&self, meaning: Meaning) -> bool {
+        self.meanings.contains(&meaning)
+    }
+
+    pub(super) fn tell_of_capacity(&self) -> bool {
+        self.all().any(|meaning| matches!(meaning, Meaning::Capacity(..)))
+    }
+
+    /// The dimension that a throttle names, the first that is more than unknown.
+    pub(super) fn throttle(&self) -> Option<Scope> {
+        let scopes = self.all().filter_map(|meaning| match meaning {
+            Meaning::Throttle(scope) => Some(scope),
+            _ => None,
+        });
+        scopes.reduce(|found, scope| if found == Scope::Unknown { scope } else { found })
     }
 }

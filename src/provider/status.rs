@@ -1,8 +1,37 @@
-//! What a bare status means, where nothing in the answer tells more.
+//! What a bare status means, where nothing in the answer tells more, and which names stand in for one.
 
 use http::StatusCode;
 
 use crate::classify::{Cause, Class, Delivery};
+
+/// What a stream, which has no status left to send, says in its place.
+const STAND_INS: &[(u16, &[&str])] = &[
+    (
+        400,
+        &[
+            "invalid_request_error",
+            "invalid_argument",
+            "bad_request",
+            "failed_precondition",
+            "invalid_prompt",
+        ],
+    ),
+    (401, &["authentication_error", "unauthenticated", "unauthorized"]),
+    (403, &["permission_error", "permission_denied", "forbidden"]),
+    (404, &["not_found_error", "not_found"]),
+    (413, &["request_too_large"]),
+    (
+        429,
+        &[
+            "rate_limit_error",
+            "rate_limit_exceeded",
+            "too_many_requests",
+            "resource_exhausted",
+        ],
+    ),
+    (504, &["timeout_error", "deadline_exceeded", "timeout"]),
+    (529, &["overloaded_error", "overloaded"]),
+];
 
 /// The class and cause of a status that is no success.
 pub(super) fn meaning(status: StatusCode) -> (Class, Cause) {
@@ -30,6 +59,14 @@ pub(super) fn meaning(status: StatusCode) -> (Class, Cause) {
         504 | 522 | 524 | 598 | 599 => (Retryable, Cause::Timeout),
         _ => (Retryable, Cause::ServerError),
     }
+}
+
+/// The status that a name stands for.
+pub(super) fn stand_in(is_named: impl Fn(&str) -> bool) -> Option<StatusCode> {
+    let found = STAND_INS
+        .iter()
+        .find(|(_, names)| names.iter().any(|name| is_named(name)));
+    found.and_then(|&(status, _)| StatusCode::from_u16(status).ok())
 }
 
 /// Could the server have acted? A 503 is a refusal only if it says so: one from a proxy may stand for work that was done.

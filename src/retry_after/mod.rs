@@ -29,6 +29,7 @@ pub use source::DelaySource;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ServerDelay {
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serial::seconds"))]
     duration: Duration,
     source: DelaySource,
 }

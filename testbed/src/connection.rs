@@ -1,12 +1,10 @@
 //! A connection knows how to play replies on one HTTP/1.1 socket while it is being read. It does not know other
 //! connections, and asks the script what to play.
 
-use std::time::Duration;
-
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::inbox::{self, Incoming};
 use crate::ledger::{Connected, InFlight};
@@ -47,14 +45,13 @@ async fn answer(
     script: &Script<Reply>,
     mut from: UnboundedReceiver<Incoming>,
 ) -> End {
-    let mut idle: Option<(Duration, End)> = None;
+    let (mut then, mut end) = (Then::Next, End::Fin);
     loop {
-        let incoming = match idle.take() {
-            None => from.recv().await,
-            Some((limit, end)) => match timeout(limit, from.recv()).await {
-                Ok(incoming) => incoming,
-                Err(_) => return end,
-            },
+        let incoming = tokio::select! {
+            biased;
+            // A request that came in time is answered, and none is after the last reply.
+            incoming = from.recv(), if !matches!(then, Then::Close) => incoming,
+            () = idle(&then) => return end,
         };
         let (plan, in_flight, last) = match incoming {
             None => return End::Fin,
@@ -71,17 +68,21 @@ async fn answer(
                 (plan, Some(in_flight), last)
             }
         };
-        let end = if plan.rst { End::Rst } else { End::Fin };
-        let then = plan.then;
-        if let Err(Closed) = play(&mut writer, plan, in_flight).await {
+        end = if plan.rst { End::Rst } else { End::Fin };
+        then = if last { Then::Close } else { plan.then };
+        if let Err(Closed) = play(&mut writer, plan.steps, in_flight).await {
             return end;
         }
-        match then {
-            _ if last => return end,
-            Then::Next => {}
-            Then::Close => return end,
-            Then::CloseWhenIdle(limit) => idle = Some((limit, end)),
-        }
+    }
+}
+
+/// Ends when the connection is to be closed if no request has come.
+async fn idle(then: &Then) {
+    match then {
+        Then::Next => std::future::pending().await,
+        Then::Close => {}
+        Then::CloseWhenIdle(limit) => sleep(*limit).await,
+        Then::CloseWhenOpen(gate) => gate.passed().await,
     }
 }
 
@@ -90,10 +91,10 @@ struct Closed;
 
 async fn play(
     writer: &mut (impl AsyncWrite + Unpin),
-    plan: Plan,
+    steps: Vec<Step>,
     mut in_flight: Option<InFlight>,
 ) -> Result<(), Closed> {
-    let mut steps = plan.steps.into_iter().peekable();
+    let mut steps = steps.into_iter().peekable();
     while let Some(step) = steps.next() {
         match step {
             Step::Send(bytes) => {

@@ -37,7 +37,7 @@
 //! | reset instead of close           | `….rst()` after any of these                                        |
 //! | trailers, pieces of bytes        | `….trailer("x-sum", 1)`, `….split([10, 3])`, `….split_every(7)`     |
 //! | 1xx before the reply             | `….interim(100)`, `….early_hints("</a>")`                           |
-//! | not kept, closed when idle       | `….close()`, `….idle_close(5)`                                      |
+//! | not kept, closed when idle       | `….close()`, `….idle_close(5)`, `….idle_close_when(&gate)`           |
 //! | by the request                   | `Server::respond(\|request\| reply(…))`                             |
 //! | refused port                     | [`Refused::new()`]                                                  |
 //! | refused stream, calm down        | [`h2::refused()`], [`h2::enhance_your_calm()`]                      |

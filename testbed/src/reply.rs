@@ -66,11 +66,12 @@ enum Split {
 }
 
 /// What becomes of the connection after a reply.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Then {
     Next,
     Close,
     CloseWhenIdle(Duration),
+    CloseWhenOpen(Gate),
 }
 
 /// One thing to do on the socket.
@@ -321,6 +322,13 @@ impl Reply {
         self
     }
 
+    /// As [`idle_close`](Reply::idle_close), once the gate is open: for a test that blocks the client meanwhile (see
+    /// [`Server::start_apart`](crate::Server::start_apart)), so that it cannot notice the close before its next request.
+    pub fn idle_close_when(mut self, gate: &Gate) -> Reply {
+        self.then = Then::CloseWhenOpen(gate.clone());
+        self
+    }
+
     /// Whatever closes the connection in this reply does it by a reset.
     pub fn rst(mut self) -> Reply {
         self.rst = true;
@@ -355,7 +363,7 @@ impl Reply {
         };
         Plan {
             steps,
-            then: self.then,
+            then: self.then.clone(),
             rst: self.rst,
         }
     }

@@ -461,22 +461,18 @@ async fn a_refused_port_refuses() {
 
 #[tokio::test]
 async fn a_request_on_a_closed_connection_is_not_a_send() {
-    let client = client();
-    let server = Server::start_apart([reply(200).idle_close(1), reply(200)]);
+    let (client, gate) = (client(), Gate::new());
+    let server = Server::start_apart([reply(200).idle_close_when(&gate), reply(200)]);
     client.get(server.url("/")).send().await.unwrap();
+    // Until the client has put the connection back into its pool.
+    tokio::time::sleep(ms(10)).await;
+    gate.open();
     while server.open() > 0 {
         // Not a wait of the runtime: the client would notice the close and take another connection.
         std::thread::sleep(ms(1));
     }
-    assert!(
-        client
-            .post(server.url("/"))
-            .body("x")
-            .send()
-            .await
-            .unwrap_err()
-            .is_request()
-    );
+    let error = client.post(server.url("/")).body("x").send().await.unwrap_err();
+    assert!(error.is_request(), "{error:?}");
     assert_eq!((server.sends(), server.connections()), (1, 1));
     client.post(server.url("/")).body("x").send().await.unwrap();
     assert_eq!((server.sends(), server.connections()), (2, 2));

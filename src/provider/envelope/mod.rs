@@ -1,19 +1,21 @@
 //! The body of an answer by its shape: JSON unwrapped layer by layer, an event stream, a page, or plain text. Knows where
 //! errors are kept, and neither providers nor what an error means.
 
+mod json;
+mod stream;
+
 use std::collections::VecDeque;
 
 use serde_json::{Map, Value};
+
+use json::{MAX_TRIES, holds_object, json_prefix, next_json, repaired};
+use stream::{frames_of, is_event_stream};
 
 /// More than any error needs; what lies beyond is the echo of a prompt or a success.
 const MAX_BYTES: usize = 256 * 1024;
 /// A gateway before a gateway before an API, each with `error` and a JSON string inside, is six deep.
 const MAX_DEPTH: usize = 10;
 const MAX_OBJECTS: usize = 64;
-/// How often a `{` in prose is tried as the beginning of JSON.
-const MAX_TRIES: usize = 16;
-/// Below the 128 levels at which `serde_json` refuses, with room for the brackets that a repair adds.
-const MAX_NESTING: usize = 100;
 
 /// Where objects with an error's facts are kept, in whatever case they are spelled.
 const CARRIERS: &[&str] = &[
@@ -290,7 +292,7 @@ fn is_error(object: &Map<String, Value>) -> bool {
     };
     let says = |error: Option<&Value>| match error {
         Some(Value::String(text)) => !text.is_empty() && text != "None",
-        Some(Value::Object(error)) => !error.is_empty(),
+        Some(Value::Object(error)) => error.values().any(|value| !value.is_null()),
         _ => false,
     };
     is("type", &["error", "response.failed"])
@@ -300,121 +302,6 @@ fn is_error(object: &Map<String, Value>) -> bool {
             .get("choices")
             .and_then(Value::as_array)
             .is_some_and(|choices| choices.iter().any(|choice| says(choice.get("error"))))
-}
-
-fn is_event_stream(text: &str) -> bool {
-    const FIELDS: &[&str] = &["data:", "event:", "id:", "retry:", ":"];
-    FIELDS.iter().any(|field| text.starts_with(field))
-}
-
-/// The frames of an event stream: the event's name, if it has one, and its data.
-fn frames_of(text: &str) -> Vec<(Option<String>, String)> {
-    let mut frames = Vec::new();
-    let (mut event, mut data) = (None, String::new());
-    for line in text.lines().chain(std::iter::once("")) {
-        if let Some(name) = line.strip_prefix("event:") {
-            event = Some(name.trim().to_owned());
-        } else if let Some(more) = line.strip_prefix("data:") {
-            if !data.is_empty() {
-                data.push('\n');
-            }
-            data.push_str(more.trim());
-        } else if line.trim().is_empty() {
-            let (event, data) = (event.take(), std::mem::take(&mut data));
-            if event.is_some() || !data.is_empty() {
-                frames.push((event, data));
-            }
-        }
-    }
-    frames
-}
-
-/// The first JSON object or array in prose, with the text before and after it.
-fn next_json(text: &str) -> Option<(&str, &str, Value)> {
-    let starts = text.char_indices().filter(|&(_, c)| c == '{' || c == '[');
-    for (at, _) in starts.take(MAX_TRIES) {
-        let (before, candidate) = text.split_at(at);
-        let mut values = serde_json::Deserializer::from_str(candidate).into_iter::<Value>();
-        match values.next() {
-            Some(Ok(value)) if holds_object(&value) => {
-                let after = candidate.get(values.byte_offset()..).unwrap_or_default();
-                return Some((before, after, value));
-            }
-            Some(Err(error)) if error.is_eof() => {
-                if let Some(value) = repaired(candidate).filter(holds_object) {
-                    return Some((before, "", value));
-                }
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
-/// `[1234]` or `{}` in a sentence is a sentence's business.
-fn holds_object(value: &Value) -> bool {
-    match value {
-        Value::Object(object) => !object.is_empty(),
-        Value::Array(items) => items.first().is_some_and(holds_object),
-        _ => false,
-    }
-}
-
-fn json_prefix(text: &str) -> Option<Value> {
-    serde_json::Deserializer::from_str(text)
-        .into_iter()
-        .next()
-        .and_then(Result::ok)
-}
-
-/// JSON that was cut off (or is nested too deep to be read), closed again at the last place where that gives JSON, so that
-/// what came before the cut is kept: also the beginning of a string.
-fn repaired(text: &str) -> Option<Value> {
-    let mut open = Vec::new();
-    let (mut in_string, mut escaped) = (false, 0_usize);
-    let (mut end, mut whole) = (0, 0);
-    for (at, c) in text.char_indices() {
-        if in_string {
-            match c {
-                _ if escaped > 0 => escaped = if c == 'u' && escaped == 1 { 5 } else { escaped } - 1,
-                '\\' => escaped = 1,
-                '"' => in_string = false,
-                _ => {}
-            }
-            if escaped == 0 {
-                end = at + c.len_utf8();
-            }
-            continue;
-        }
-        end = at + c.len_utf8();
-        match c {
-            '"' => in_string = true,
-            '{' | '[' if open.len() == MAX_NESTING => break,
-            '{' => open.push('}'),
-            '[' => open.push(']'),
-            '}' | ']' => {
-                open.pop();
-            }
-            _ => {}
-        }
-        // what follows up to the next such place is one key or one value, whole or not
-        match c {
-            ',' => whole = at,
-            '{' | '[' | '}' | ']' => whole = end,
-            _ => {}
-        }
-        if open.is_empty() && c != '"' {
-            break;
-        }
-    }
-    let closed = |kept: &str, quote: &str| {
-        let brackets = open.iter().rev();
-        let text: String = kept.chars().chain(quote.chars()).chain(brackets.copied()).collect();
-        serde_json::from_str(&text).ok()
-    };
-    let string = text.get(..end).filter(|kept| in_string || kept.ends_with('"'));
-    let with_string = string.and_then(|kept| closed(kept, if in_string { "\"" } else { "" }));
-    with_string.or_else(|| text.get(..whole).and_then(|kept| closed(kept, "")))
 }
 
 #[cfg(test)]
