@@ -94,8 +94,11 @@ async fn got(response: Response, server: &Server, at_most: usize) -> Got {
     got
 }
 
+/// An answer of a form, with this status.
+type Form = fn(u16) -> Reply;
+
 /// Answers in all the forms in which a body comes.
-fn forms() -> Vec<(&'static str, fn(u16) -> Reply)> {
+fn forms() -> Vec<(&'static str, Form)> {
     vec![
         ("empty", reply),
         ("ten bytes", |status| reply(status).size(10)),
