@@ -59,6 +59,10 @@ impl Ended {
     }
 }
 
+/// What a middleware below knows a running call by. It has no size, so that a map needs no allocation for it.
+#[derive(Debug, Clone, Copy)]
+struct Running;
+
 /// One call, from its first look at the request to its outcome.
 pub(crate) struct Call<'a> {
     pub(crate) parts: &'a Parts,
@@ -80,17 +84,18 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// The outcome in the extensions, while it is running, is what a middleware below knows us by. It is left there with its
-    /// end however that comes about, so that the extensions can serve another call.
+    /// The marker in the extensions is what a middleware below knows us by. It goes when the call ends, however that comes
+    /// about, so that the extensions can serve another call; the outcome is left there instead, unless it is not worth the
+    /// allocation.
     pub(crate) fn begin(
         parts: &'a Parts,
         policy: &'a RetryPolicy,
         extensions: &'a mut Extensions,
         request: &reqwest::Request,
     ) -> Self {
-        let nested = extensions.get::<Outcome>().is_some_and(Outcome::is_running);
+        let nested = extensions.get::<Running>().is_some();
         if !nested {
-            extensions.insert(Outcome::begun());
+            extensions.insert(Running);
         }
         let begun = parts.clock.now();
         Self {
@@ -336,8 +341,12 @@ impl Drop for Call<'_> {
         if self.nested {
             return;
         }
+        self.extensions.remove::<Running>();
+        let plain = self.outcome.is_plain();
         match self.extensions.get_mut() {
+            // an earlier call's must not pass for this one's
             Some(left) => std::mem::swap(left, &mut self.outcome),
+            None if plain => {}
             None => drop(
                 self.extensions
                     .insert(std::mem::replace(&mut self.outcome, Outcome::begun())),
