@@ -79,7 +79,7 @@ impl Peeked {
     }
 
     /// What was read, up to the limit.
-    fn prefix(&self) -> &[u8] {
+    pub(crate) fn prefix(&self) -> &[u8] {
         self.prefix.get(..self.limit).unwrap_or(&self.prefix)
     }
 

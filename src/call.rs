@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use http::{Extensions, HeaderValue, StatusCode, header};
+use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use reqwest::Response;
 use reqwest_middleware::{Error, Result};
 
@@ -59,6 +59,10 @@ impl Ended {
     }
 }
 
+/// What a middleware below knows a running call by. It has no size, so that a map needs no allocation for it.
+#[derive(Debug, Clone, Copy)]
+struct Running;
+
 /// One call, from its first look at the request to its outcome.
 pub(crate) struct Call<'a> {
     pub(crate) parts: &'a Parts,
@@ -69,26 +73,29 @@ pub(crate) struct Call<'a> {
     /// A retry middleware above owns this call.
     nested: bool,
     /// What events say of it; `None` if nobody looks.
-    info: Option<CallInfo>,
+    info: Option<Box<CallInfo>>,
     begun: Instant,
     first_send: Option<Instant>,
     last_send: Instant,
+    /// How far the call has come: the end of its last attempt or wait.
+    reached: Instant,
     /// The time of day when the last attempt ended: what an absolute delay is measured from.
     received_at: SystemTime,
 }
 
 impl<'a> Call<'a> {
-    /// The outcome in the extensions, while it is running, is what a middleware below knows us by. It is left there with its
-    /// end however that comes about, so that the extensions can serve another call.
+    /// The marker in the extensions is what a middleware below knows us by. It goes when the call ends, however that comes
+    /// about, so that the extensions can serve another call; the outcome is left there instead, unless it is not worth the
+    /// allocation.
     pub(crate) fn begin(
         parts: &'a Parts,
         policy: &'a RetryPolicy,
         extensions: &'a mut Extensions,
         request: &reqwest::Request,
     ) -> Self {
-        let nested = extensions.get::<Outcome>().is_some_and(Outcome::is_running);
+        let nested = extensions.get::<Running>().is_some();
         if !nested {
-            extensions.insert(Outcome::begun());
+            extensions.insert(Running);
         }
         let begun = parts.clock.now();
         Self {
@@ -98,10 +105,11 @@ impl<'a> Call<'a> {
             deadline: Deadline::after(begun, policy.total_deadline),
             outcome: Outcome::begun(),
             nested,
-            info: parts.observers.watch(request),
+            info: parts.observers.watch(request).map(Box::new),
             begun,
             first_send: None,
             last_send: begun,
+            reached: begun,
             received_at: SystemTime::UNIX_EPOCH,
         }
     }
@@ -116,9 +124,9 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Is the next send the last one?
-    pub(crate) const fn is_before_last(&self) -> bool {
-        self.outcome.sends().saturating_add(1) >= self.policy.max_attempts
+    /// Is the send that was counted the last one?
+    pub(crate) const fn is_last(&self) -> bool {
+        self.outcome.sends() >= self.policy.max_attempts
     }
 
     /// Counts a send; what it must not outlast is the answer.
@@ -135,7 +143,7 @@ impl<'a> Call<'a> {
     }
 
     /// An attempt was cut: by which limit?
-    pub(crate) fn limit_that_cut(&self) -> TimeLimit {
+    fn limit_that_cut(&self) -> TimeLimit {
         if self.deadline.is_past(self.clock().now()) {
             TimeLimit::Total
         } else {
@@ -143,32 +151,48 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Looks into the body where the status asks for it: a failure's body tells what the status cannot.
-    pub(crate) async fn look(&self, response: Response) -> Answer {
-        let failed = response.status().is_client_error() || response.status().is_server_error();
-        let limit = if failed {
+    /// What an attempt ended in, as far as it is known without the body.
+    pub(crate) fn arrived(&self, sent: Option<Result<Response>>) -> Ended {
+        match sent {
+            Some(Ok(response)) => Ended::Answered(Answer::Untouched(response)),
+            Some(Err(error)) => Ended::Failed(error),
+            None => Ended::Cut(self.limit_that_cut()),
+        }
+    }
+
+    /// How far to look into the body, where the status asks for it: a failure's body tells what the status cannot.
+    pub(crate) fn depth_to_look(&self, ended: &Ended) -> Option<usize> {
+        let Ended::Answered(answer) = ended else {
+            return None;
+        };
+        if answer.status().is_client_error() || answer.status().is_server_error() {
             Some(PEEK_BYTES)
         } else {
-            self.policy.inspect_success.filter(|_| !is_stream(&response))
-        };
-        match limit {
-            None => Answer::Untouched(response),
-            Some(limit) => {
-                let patience = Deadline::after(self.clock().now(), Some(PEEK_TIME));
-                Answer::peek(response, limit, patience.or_earlier(self.deadline), self.clock()).await
+            self.policy.inspect_success.filter(|_| !is_stream(answer.headers()))
+        }
+    }
+
+    /// Looks so far into the body.
+    pub(crate) async fn look(&self, ended: Ended, depth: usize) -> Ended {
+        match ended {
+            Ended::Answered(Answer::Untouched(response)) => {
+                let patience = Deadline::after(self.clock().now(), Some(PEEK_TIME)).or_earlier(self.deadline);
+                Ended::Answered(Answer::peek(response, depth, patience, self.clock()).await)
             }
+            known => known,
         }
     }
 
     /// The verdict on an attempt, written into the outcome; `None` for a success.
     pub(crate) fn judge(&mut self, ended: &Ended, outgoing: &Outgoing) -> Option<Verdict> {
+        self.reached = self.clock().now();
         self.received_at = self.clock().wall_now();
         let broken = matches!(ended, Ended::Answered(answer) if answer.is_broken());
         let verdict = self.parts.classifier.classify(&self.seen(ended, outgoing));
         let verdict = verdict.or_else(|| broken.then(transport::broken_body));
 
         let started = self.last_send.saturating_duration_since(self.begun);
-        let elapsed = self.clock().now().saturating_duration_since(self.last_send);
+        let elapsed = self.reached.saturating_duration_since(self.last_send);
         let (attempt, status) = (self.outcome.sends(), ended.status());
         self.outcome.record(Attempt::new(started, elapsed, status, verdict));
         let headers = ReportedHeaders::of(match ended {
@@ -230,8 +254,8 @@ impl<'a> Call<'a> {
         let start = self.clock().now();
         let end = Deadline::after(start, Some(wait)).or_earlier(self.deadline);
         end.cut(self.clock(), std::future::pending::<()>()).await;
-        self.outcome
-            .add_wait(self.clock().now().saturating_duration_since(start));
+        self.reached = self.clock().now();
+        self.outcome.add_wait(self.reached.saturating_duration_since(start));
     }
 
     /// The end of the call: what the caller gets, with the outcome on it.
@@ -266,7 +290,7 @@ impl<'a> Call<'a> {
         let stated = self.outcome.verdict().and_then(Verdict::server_delay);
         let retry_at = stated.and_then(|delay| self.received_at.checked_add(delay.duration()));
         self.outcome
-            .end(stop, self.clock().now().saturating_duration_since(self.begun), retry_at);
+            .end(stop, self.reached.saturating_duration_since(self.begun), retry_at);
         if self.outcome.is_plain() {
             return;
         }
@@ -311,24 +335,28 @@ impl<'a> Call<'a> {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         if !self.outcome.has_ended() {
+            self.reached = self.clock().now();
             self.close(StopReason::Cancelled);
         }
         if self.nested {
             return;
         }
-        let outcome = std::mem::replace(&mut self.outcome, Outcome::begun());
+        self.extensions.remove::<Running>();
+        let plain = self.outcome.is_plain();
         match self.extensions.get_mut() {
-            Some(left) => *left = outcome,
-            None => drop(self.extensions.insert(outcome)),
+            // an earlier call's must not pass for this one's
+            Some(left) => std::mem::swap(left, &mut self.outcome),
+            None if plain => {}
+            None => drop(
+                self.extensions
+                    .insert(std::mem::replace(&mut self.outcome, Outcome::begun())),
+            ),
         }
     }
 }
 
 /// Is it a stream of events, which must not be held back?
-fn is_stream(response: &Response) -> bool {
-    let content_type = response
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
+fn is_stream(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     content_type.is_some_and(|value| value.trim_start().starts_with("text/event-stream"))
 }

@@ -2,6 +2,7 @@
 //! [`Next`].
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use http::Extensions;
@@ -9,7 +10,7 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next, Result};
 
 use crate::account::Account;
-use crate::call::{Call, Ended};
+use crate::call::Call;
 use crate::classify::Classifier;
 use crate::clock::{Clock, TokioClock};
 use crate::decide::Decision;
@@ -153,17 +154,27 @@ impl fmt::Debug for RetryMiddlewareBuilder {
     }
 }
 
-#[async_trait::async_trait]
+// As `async_trait` has it, but by hand: what it makes has room for each argument twice, a request is large, and a future
+// of more than a kilobyte leaves the allocator's fast path.
 impl Middleware for RetryMiddleware {
-    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
-        let own = extensions.get::<RetryPolicy>().cloned();
-        let policy = own.as_ref().unwrap_or(&self.parts.policy);
+    fn handle<'s, 'e, 'n, 'f>(
+        &'s self,
+        request: Request,
+        extensions: &'e mut Extensions,
+        next: Next<'n>,
+    ) -> Pin<Box<dyn Future<Output = Result<Response>> + Send + 'f>>
+    where
+        Self: 'f,
+        's: 'f,
+        'e: 'f,
+        'n: 'f,
+    {
         #[cfg(feature = "tracing")]
         let span = crate::observe::trace::span(&request);
-        let call = run(Call::begin(&self.parts, policy, extensions, &request), request, next);
+        let call = run(&self.parts, Outgoing::new(request), extensions, next);
         #[cfg(feature = "tracing")]
         let call = tracing::Instrument::instrument(call, span);
-        call.await
+        Box::pin(call)
     }
 }
 
@@ -172,38 +183,49 @@ impl Middleware for RetryMiddleware {
     clippy::drop_non_drop,
     reason = "a permit is given back before the wait, whatever it holds"
 )]
-async fn run(mut call: Call<'_>, request: Request, next: Next<'_>) -> Result<Response> {
-    let (mut request, mut outgoing) = Outgoing::prepare(request, call.policy, call.deadline, call.clock()).await;
-    loop {
-        let permit = call.parts.account.admit().await;
-        let ended = send(&mut call, request, &next).await;
-        let Some(verdict) = call.judge(&ended, &outgoing) else {
-            return call.end(ended, None, StopReason::Succeeded);
-        };
-        let wait = match call.decide(&ended, &verdict, &outgoing) {
-            Decision::Retry(wait) => wait,
-            Decision::Stop(reason) => return call.end(ended, Some(verdict), reason),
-        };
-        request = match outgoing.again(call.is_before_last()) {
-            Ok(again) => again,
-            Err(why) => return call.end(ended, Some(verdict), StopReason::NotReplayable(why)),
-        };
-        let remnant = ended.let_go(call.clock()).await;
-        drop(permit);
-        call.wait(wait, &verdict).await;
-        if call.deadline.is_past(call.clock().now()) {
-            return call.end_late(remnant, verdict, StopReason::DeadlinePassed);
+#[allow(clippy::manual_async_fn, reason = "an async fn has room for its arguments twice")]
+fn run(
+    parts: &Parts,
+    mut outgoing: Outgoing,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+) -> impl Future<Output = Result<Response>> + Send {
+    async move {
+        // boxed, since most calls bring none and would have room for it
+        let own = extensions.get::<RetryPolicy>().cloned().map(Box::new);
+        let policy = own.as_deref().unwrap_or(&parts.policy);
+        let mut call = Call::begin(parts, policy, extensions, outgoing.request());
+        outgoing.prepare(policy, call.deadline, call.clock()).await;
+        loop {
+            let permit = parts.account.admit().await;
+            let limit = call.start_attempt();
+            let mut ended = {
+                let sent = next.clone().run(outgoing.send(call.is_last()), call.extensions);
+                let sent = limit.cut(&*parts.clock, sent).await;
+                call.arrived(sent)
+            };
+            if let Some(depth) = call.depth_to_look(&ended) {
+                // boxed, since a call that goes well would have room for it too
+                ended = Box::pin(call.look(ended, depth)).await;
+            }
+            let Some(verdict) = call.judge(&ended, &outgoing) else {
+                return call.end(ended, None, StopReason::Succeeded);
+            };
+            let wait = match call.decide(&ended, &verdict, &outgoing) {
+                Decision::Retry(wait) => wait,
+                Decision::Stop(reason) => return call.end(ended, Some(verdict), reason),
+            };
+            // boxed for the same reason
+            let remnant = Box::pin(async {
+                let remnant = ended.let_go(call.clock()).await;
+                drop(permit);
+                call.wait(wait, &verdict).await;
+                remnant
+            })
+            .await;
+            if call.deadline.is_past(call.clock().now()) {
+                return call.end_late(remnant, verdict, StopReason::DeadlinePassed);
+            }
         }
-    }
-}
-
-/// Sends once and looks at what comes, under the limits of an attempt.
-async fn send(call: &mut Call<'_>, request: Request, next: &Next<'_>) -> Ended {
-    let limit = call.start_attempt();
-    let clock = call.clock();
-    match limit.cut(clock, next.clone().run(request, call.extensions)).await {
-        Some(Ok(response)) => Ended::Answered(call.look(response).await),
-        Some(Err(error)) => Ended::Failed(error),
-        None => Ended::Cut(call.limit_that_cut()),
     }
 }

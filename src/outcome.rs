@@ -186,7 +186,8 @@ impl Outcome {
 
     /// The outcome in an error of ours. A transport error comes back as the `reqwest` error it was and carries none: for
     /// it, read the outcome from the call's `http::Extensions`
-    /// ([`execute_with_extensions`](reqwest_middleware::ClientWithMiddleware::execute_with_extensions)).
+    /// ([`execute_with_extensions`](reqwest_middleware::ClientWithMiddleware::execute_with_extensions)), where every call
+    /// leaves one but a success at the first attempt.
     pub fn of_error(error: &reqwest_middleware::Error) -> Option<&Self> {
         RetryError::of(error).map(RetryError::outcome)
     }
@@ -267,11 +268,6 @@ impl Outcome {
             (StopReason::Permanent, _) => "The AI service could not handle this request as it is.",
             _ => "The request could not be completed. Please try again in a little while.",
         }
-    }
-
-    /// Is somebody at work on this call just now?
-    pub(crate) const fn is_running(&self) -> bool {
-        self.running
     }
 
     /// Was it a plain success at the first attempt, which is not worth a note?

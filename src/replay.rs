@@ -11,26 +11,44 @@ use crate::json::top_level;
 use crate::outcome::Why;
 use crate::policy::{Replay, RetryPolicy};
 
-/// What is left of a request that was sent: enough to send it again, or enough to know what it was.
+/// A request on its way: whole as long as it may be sent once more.
 #[derive(Debug)]
-pub(crate) enum Outgoing {
-    /// The original is here; a clone was sent.
-    Kept(Request),
-    /// The original itself was sent.
-    Sent { method: Method, url: Url, why: Why },
+pub(crate) struct Outgoing {
+    /// After the last send nothing but its method and URL.
+    request: Request,
+    /// Why it is not whole any more.
+    spent: Option<Why>,
+    /// Why it could not be kept, should it not be.
+    unkept: Why,
 }
 
 impl Outgoing {
-    /// Takes the request as the caller made it, gives it the policy's idempotency key, and reads its body into memory if
-    /// the policy asks for that. Gives what to send first: a clone, or the original if there will be no second time.
-    pub(crate) async fn prepare(
-        mut request: Request,
-        policy: &RetryPolicy,
-        deadline: Deadline,
-        clock: &dyn Clock,
-    ) -> (Request, Self) {
+    pub(crate) const fn new(request: Request) -> Self {
+        Self {
+            request,
+            spent: None,
+            unkept: Why::StreamingBody,
+        }
+    }
+
+    pub(crate) const fn request(&self) -> &Request {
+        &self.request
+    }
+
+    pub(crate) fn method(&self) -> &Method {
+        self.request.method()
+    }
+
+    pub(crate) fn url(&self) -> &Url {
+        self.request.url()
+    }
+
+    /// Gives the request the policy's idempotency key, and reads its body into memory if the policy asks for that.
+    pub(crate) async fn prepare(&mut self, policy: &RetryPolicy, deadline: Deadline, clock: &dyn Clock) {
+        let request = &mut self.request;
         if let Some(limit) = policy.buffer_request {
-            buffer(&mut request, limit, deadline, clock).await;
+            // boxed, since every call would have room for it otherwise
+            self.unkept = Box::pin(buffer(request, limit, deadline, clock)).await;
         }
         if policy.idempotency_key.generates() && !request.method().is_idempotent() {
             let key = uuid::Uuid::new_v4().hyphenated().to_string();
@@ -41,69 +59,25 @@ impl Outgoing {
                 entry.insert(key);
             }
         }
-        let copy = if policy.max_attempts > 1 {
-            request.try_clone()
-        } else {
-            None
-        };
-        match copy {
-            Some(copy) => (copy, Self::Kept(request)),
-            None => {
-                let why = if policy.buffer_request.is_some() {
-                    Why::BodyTooLarge
-                } else {
-                    Why::StreamingBody
-                };
-                let sent = Self::Sent {
-                    method: request.method().clone(),
-                    url: request.url().clone(),
-                    why,
-                };
-                (request, sent)
-            }
-        }
     }
 
-    pub(crate) fn method(&self) -> &Method {
-        match self {
-            Self::Kept(request) => request.method(),
-            Self::Sent { method, .. } => method,
-        }
-    }
-
-    pub(crate) fn url(&self) -> &Url {
-        match self {
-            Self::Kept(request) => request.url(),
-            Self::Sent { url, .. } => url,
-        }
-    }
-
-    /// What to send next: a clone, or the original if this is the `last` time.
-    pub(crate) fn again(&mut self, last: bool) -> Result<Request, Why> {
-        match self {
-            Self::Sent { why, .. } => Err(*why),
-            Self::Kept(request) if !last => request.try_clone().ok_or(Why::StreamingBody),
-            Self::Kept(request) => {
-                let why = Why::StreamingBody;
-                let sent = Self::Sent {
-                    method: request.method().clone(),
-                    url: request.url().clone(),
-                    why,
-                };
-                match std::mem::replace(self, sent) {
-                    Self::Kept(request) => Ok(request),
-                    Self::Sent { why, .. } => Err(why),
-                }
-            }
-        }
+    /// What to send next. A clone is kept of it, unless this is the `last` time or it cannot be cloned. The original goes
+    /// first, since its maps may have room for the headers that the transport adds.
+    pub(crate) fn send(&mut self, last: bool) -> Request {
+        let copy = if last { None } else { self.request.try_clone() };
+        let kept = copy.unwrap_or_else(|| {
+            self.spent = Some(self.unkept);
+            Request::new(self.method().clone(), self.url().clone())
+        });
+        std::mem::replace(&mut self.request, kept)
     }
 
     /// Can and may it be sent again after a failure of this delivery?
     pub(crate) fn may_repeat(&self, delivery: Delivery, policy: &RetryPolicy) -> Result<(), Why> {
-        let request = match self {
-            Self::Kept(request) => request,
-            Self::Sent { why, .. } => return Err(*why),
-        };
+        if let Some(why) = self.spent {
+            return Err(why);
+        }
+        let request = &self.request;
         let harmless = || {
             request.method().is_idempotent()
                 || request.headers().contains_key(policy.idempotency_key.name())
@@ -121,18 +95,25 @@ impl Outgoing {
     }
 }
 
-/// Reads a streaming body into memory, or puts it back if it is longer than the limit, has trailers or breaks off.
-async fn buffer(request: &mut Request, limit: usize, deadline: Deadline, clock: &dyn Clock) {
+/// Reads a streaming body into memory, or puts it back if it is longer than the limit, has trailers or breaks off. Gives
+/// the reason why it cannot be sent again, if it was put back.
+async fn buffer(request: &mut Request, limit: usize, deadline: Deadline, clock: &dyn Clock) -> Why {
     let body = match request.body_mut() {
         Some(body) if body.as_bytes().is_none() => body,
-        _ => return,
+        _ => return Why::StreamingBody,
     };
     // one byte more than may be kept tells a body that just fits from one that does not
     let peeked = Peeked::read(std::mem::take(body), limit.saturating_add(1), deadline, clock).await;
+    let why = if peeked.prefix().len() > limit {
+        Why::BodyTooLarge
+    } else {
+        Why::StreamingBody
+    };
     *body = match peeked.whole() {
         Some(whole) if whole.len() <= limit => whole.clone().into(),
         _ => peeked.put_back(),
     };
+    why
 }
 
 /// Path endings of calls that ask a model for an answer and name the model in the body.

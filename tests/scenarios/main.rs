@@ -10,4 +10,5 @@ mod g_cancellation;
 mod i_classification;
 mod j_visibility;
 mod k_configuration;
+mod l_bounds;
 mod stub;
