@@ -3,7 +3,8 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -11,6 +12,8 @@ use http::{HeaderMap, StatusCode, response};
 use http_body::{Body as _, Frame, SizeHint};
 use reqwest::{Body, Response, ResponseBuilderExt, Url};
 
+use crate::account::{Admitted, Remembered, Tail};
+use crate::classify::Verdict;
 use crate::clock::{Clock, Deadline};
 
 /// How much of a failure's body is looked at, and how long past the headers it is waited for.
@@ -212,6 +215,37 @@ impl Answer {
         }
     }
 
+    /// The permit is held until the body ends or is dropped.
+    pub(crate) fn held_by(self, permit: Admitted) -> Self {
+        let response = self.into_response();
+        let url = response.url().clone();
+        let tail = permit.counts_tokens().then(Tail::default);
+        let held = http::Response::<Body>::from(response).map(|body| {
+            Body::wrap(Held {
+                body,
+                permit: Some(permit),
+                tail,
+            })
+        });
+        Self::Untouched(with_url(held, url))
+    }
+
+    /// The answer, to be given to other calls: if all of it is here.
+    pub(crate) fn remember(&self, verdict: Verdict) -> Option<Arc<Remembered>> {
+        match self {
+            Self::Peeked(peeked) => peeked.body.whole().map(|body| {
+                let (status, headers) = (peeked.head.status, peeked.head.headers.clone());
+                Arc::new(Remembered {
+                    status,
+                    headers,
+                    body: body.clone(),
+                    verdict,
+                })
+            }),
+            Self::Untouched(_) => None,
+        }
+    }
+
     /// Frees the connection: reads on a little so that it can be used again, or drops it. Gives the answer back if nothing
     /// of it is lost, that is, if it had been read to its end.
     pub(crate) async fn let_go(self, clock: &dyn Clock) -> Option<Self> {
@@ -237,16 +271,65 @@ async fn drain(mut body: Body) {
 }
 
 impl PeekedResponse {
-    /// reqwest keeps a response's URL in a private extension when one is built by hand; a dummy carries it over.
     fn into_response(self) -> Response {
-        let mut head = self.head;
-        let carrier = http::Response::builder()
-            .url(self.url)
-            .body(())
-            .map(|carrier| carrier.into_parts().0.extensions);
-        if let Ok(url) = carrier {
-            head.extensions.extend(url);
+        with_url(http::Response::from_parts(self.head, self.body.put_back()), self.url)
+    }
+}
+
+/// reqwest keeps the URL of a response that is built by hand in a private extension; a dummy carries it over.
+pub(crate) fn with_url(response: http::Response<Body>, url: Url) -> Response {
+    let (mut head, body) = response.into_parts();
+    let carrier = http::Response::builder()
+        .url(url)
+        .body(())
+        .map(|carrier| carrier.into_parts().0.extensions);
+    if let Ok(url) = carrier {
+        head.extensions.extend(url);
+    }
+    http::Response::from_parts(head, body).into()
+}
+
+/// A body that holds a permit until it ends or is dropped, and reads what the answer took as it passes.
+struct Held {
+    body: Body,
+    permit: Option<Admitted>,
+    tail: Option<Tail>,
+}
+
+impl Held {
+    /// The body has ended: what it said is settled, and the place in flight is free before the last byte is looked at.
+    fn end(&mut self) {
+        if let (Some(mut permit), Some(tail)) = (self.permit.take(), self.tail.take()) {
+            permit.settle(tail.usage());
         }
-        http::Response::from_parts(head, self.body.put_back()).into()
+    }
+}
+
+impl http_body::Body for Held {
+    type Data = Bytes;
+    type Error = reqwest::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        match &frame {
+            Some(Ok(frame)) => {
+                if let (Some(tail), Some(data)) = (&mut self.tail, frame.data_ref()) {
+                    tail.pass(data);
+                }
+                if self.body.is_end_stream() {
+                    self.end();
+                }
+            }
+            Some(Err(_)) | None => self.end(),
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

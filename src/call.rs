@@ -7,6 +7,7 @@ use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use reqwest::Response;
 use reqwest_middleware::{Error, Result};
 
+use crate::account::{Admitted, Asked, Change, Heard, Refused, RequestLimit};
 use crate::body::{Answer, PEEK_BYTES, PEEK_TIME};
 use crate::classify::{Class, Seen, Verdict};
 use crate::clock::{Clock, Deadline};
@@ -41,6 +42,14 @@ impl Ended {
         match self {
             Self::Answered(answer) => Some(answer.status()),
             Self::Failed(_) | Self::Cut(_) => None,
+        }
+    }
+
+    /// The permit is held until the body ends or is dropped, where something waits for that.
+    pub(crate) fn held_by(self, permit: Admitted) -> Self {
+        match self {
+            Self::Answered(answer) if permit.outlives_headers() => Self::Answered(answer.held_by(permit)),
+            other => other,
         }
     }
 
@@ -81,6 +90,8 @@ pub(crate) struct Call<'a> {
     reached: Instant,
     /// The time of day when the last attempt ended: what an absolute delay is measured from.
     received_at: SystemTime,
+    /// When the account would let it send again, if it refused.
+    refused_until: Option<SystemTime>,
 }
 
 impl<'a> Call<'a> {
@@ -111,6 +122,7 @@ impl<'a> Call<'a> {
             last_send: begun,
             reached: begun,
             received_at: SystemTime::UNIX_EPOCH,
+            refused_until: None,
         }
     }
 
@@ -122,6 +134,29 @@ impl<'a> Call<'a> {
         if let Some(info) = &self.info {
             self.parts.observers.tell(&event(info));
         }
+    }
+
+    /// Asks the account for the next send. Before the first one only the caller's own patience bounds the wait; after it the
+    /// time for retries does too.
+    pub(crate) async fn admit(&mut self, outgoing: &Outgoing) -> std::result::Result<Admitted, Refused> {
+        let retry = self.first_send.is_some();
+        let patience = match self.first_send {
+            None => Deadline::after(self.begun, self.policy.max_queue_time),
+            Some(first) => Deadline::after(first, Some(self.policy.max_retry_time)),
+        };
+        let account = &self.parts.account;
+        let bound = patience
+            .or_earlier(self.deadline)
+            .instant()
+            .map(|bound| account.tick(bound));
+        let request = outgoing.request();
+        let asked = self.clock().now();
+        let admitted = account
+            .start(&Asked::of(request), || account.size(request), retry, bound)
+            .await;
+        self.outcome
+            .add_wait(self.clock().now().saturating_duration_since(asked));
+        admitted
     }
 
     /// Is the send that was counted the last one?
@@ -184,7 +219,7 @@ impl<'a> Call<'a> {
     }
 
     /// The verdict on an attempt, written into the outcome; `None` for a success.
-    pub(crate) fn judge(&mut self, ended: &Ended, outgoing: &Outgoing) -> Option<Verdict> {
+    pub(crate) fn judge(&mut self, ended: &Ended, outgoing: &Outgoing, permit: &mut Admitted) -> Option<Verdict> {
         self.reached = self.clock().now();
         self.received_at = self.clock().wall_now();
         let broken = matches!(ended, Ended::Answered(answer) if answer.is_broken());
@@ -199,6 +234,7 @@ impl<'a> Call<'a> {
             Ended::Answered(answer) => Some(answer.headers()),
             Ended::Failed(_) | Ended::Cut(_) => None,
         });
+        self.teach(ended, outgoing, verdict.as_ref(), permit);
         self.tell(|call| Event::AttemptFinished {
             call,
             attempt,
@@ -208,6 +244,57 @@ impl<'a> Call<'a> {
             headers,
         });
         verdict
+    }
+
+    /// Tells the account what came of the send, and the observers what that changed.
+    fn teach(&self, ended: &Ended, outgoing: &Outgoing, verdict: Option<&Verdict>, permit: &mut Admitted) {
+        let requests = RequestLimit::of(&self.seen(ended, outgoing));
+        if verdict.is_some() || requests.is_some() {
+            permit.adopt(&Asked::of(outgoing.request()));
+        }
+        let answer = match (verdict, ended) {
+            (Some(verdict), Ended::Answered(answer)) if verdict.class() == Class::QuotaExhausted => {
+                answer.remember(*verdict)
+            }
+            _ => None,
+        };
+        let changes = permit.hear(Heard {
+            verdict: verdict.copied(),
+            requests,
+            answer,
+        });
+        if changes.is_empty() || self.info.is_none() {
+            return;
+        }
+        let lane = permit.name().unwrap_or_default();
+        for (_, change) in changes {
+            let until = |at| permit.wall(at);
+            self.tell(|call| match change {
+                Change::Paused { until: at } => Event::Paused {
+                    call,
+                    lane: &lane,
+                    until: until(at),
+                },
+                Change::Resumed => Event::Resumed { call, lane: &lane },
+                Change::BreakerOpened { until: at } => Event::BreakerOpened {
+                    call,
+                    lane: &lane,
+                    until: until(at),
+                },
+                Change::BreakerHalfOpen => Event::BreakerHalfOpen { call, lane: &lane },
+                Change::BreakerClosed => Event::BreakerClosed { call, lane: &lane },
+                Change::RateLearnt { per_second } => Event::RateLearnt {
+                    call,
+                    lane: &lane,
+                    starts_per_minute: per_second * 60.0,
+                },
+                Change::CeilingLearnt { in_flight } => Event::CeilingLearnt {
+                    call,
+                    lane: &lane,
+                    in_flight,
+                },
+            });
+        }
     }
 
     /// An attempt as data.
@@ -227,7 +314,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    pub(crate) fn decide(&self, ended: &Ended, verdict: &Verdict, outgoing: &Outgoing) -> Decision {
+    pub(crate) fn decide(&self, ended: &Ended, verdict: &Verdict, outgoing: &Outgoing, permit: &Admitted) -> Decision {
         let now = self.clock().now();
         let progress = Progress {
             sends: self.outcome.sends(),
@@ -239,7 +326,10 @@ impl<'a> Call<'a> {
             nested: self.nested,
             draws: self.parts.dice.draw(),
         };
-        decide(&self.seen(ended, outgoing), verdict, &progress, self.policy)
+        match decide(&self.seen(ended, outgoing), verdict, &progress, self.policy) {
+            Decision::Retry(_) if !permit.pay_for_retry(verdict) => Decision::Stop(StopReason::RetryBudgetEmpty),
+            decision => decision,
+        }
     }
 
     /// Waits, holding nothing; the total deadline cuts it.
@@ -285,10 +375,35 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// The end of a call whose send the account refused: with what had been received before, with the refusal that the
+    /// provider had given to another call, or with an error.
+    pub(crate) fn end_refused(
+        mut self,
+        refused: Refused,
+        failed: Option<Box<(Remnant, Verdict)>>,
+        outgoing: &Outgoing,
+    ) -> Result<Response> {
+        if let Some(failed) = failed {
+            let (remnant, verdict) = *failed;
+            self.refused_until = refused.retry_at;
+            return self.end_late(remnant, verdict, refused.reason);
+        }
+        self.refused_until = refused.retry_at;
+        self.close(refused.reason);
+        match refused.remembered {
+            Some(answer) => Ok(self.give_back(Answer::Untouched(answer.response(outgoing.url())))),
+            None => Err(Error::middleware(RetryError::Refused {
+                outcome: self.outcome.clone().into(),
+            })),
+        }
+    }
+
     /// Completes the outcome, and says so.
     fn close(&mut self, stop: StopReason) {
         let stated = self.outcome.verdict().and_then(Verdict::server_delay);
-        let retry_at = stated.and_then(|delay| self.received_at.checked_add(delay.duration()));
+        let retry_at = stated
+            .and_then(|delay| self.received_at.checked_add(delay.duration()))
+            .max(self.refused_until);
         self.outcome
             .end(stop, self.reached.saturating_duration_since(self.begun), retry_at);
         if self.outcome.is_plain() {

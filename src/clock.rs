@@ -74,6 +74,11 @@ impl Deadline {
         Self(self.0.into_iter().chain(other.0).min())
     }
 
+    /// The point in time.
+    pub(crate) const fn instant(self) -> Option<Instant> {
+        self.0
+    }
+
     /// What is left; `None` without a deadline, zero once it has come.
     pub(crate) fn remaining(self, now: Instant) -> Option<Duration> {
         self.0.map(|at| at.saturating_duration_since(now))

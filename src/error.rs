@@ -83,7 +83,9 @@ impl RetryError {
     pub(crate) fn refused(reason: StopReason, retry_at: Option<SystemTime>) -> Self {
         let mut outcome = Outcome::begun();
         outcome.end(reason, std::time::Duration::ZERO, retry_at);
-        Self::Refused { outcome: Box::new(outcome) }
+        Self::Refused {
+            outcome: Box::new(outcome),
+        }
     }
 
     /// The error of this crate in an error of the client, if it is one.

@@ -8,7 +8,11 @@ use serde_json::Value;
 /// The values under these keys of the top level, wherever they stand; null for one that is not there. `None` for a body that
 /// is no JSON object. What stands behind the last of them is not read.
 pub(crate) fn top_level<const N: usize>(body: &[u8], keys: [&str; N]) -> Option<[Value; N]> {
-    let mut found = Found { keys, values: [const { Value::Null }; N], begun: false };
+    let mut found = Found {
+        keys,
+        values: [const { Value::Null }; N],
+        begun: false,
+    };
     let read = serde_json::Deserializer::from_slice(body).deserialize_map(&mut found);
     (read.is_ok() || found.is_complete()).then_some(found.values)
 }
@@ -57,8 +61,14 @@ mod tests {
     fn only_the_top_level_counts_wherever_a_key_stands() {
         let body = br#"{"messages":[{"model":"inner","text":"\"model\":\"quoted\""}],"model":"outer","n":2}"#;
         assert_eq!(top_level(body, ["model"]), Some([json!("outer")]));
-        assert_eq!(top_level(body, ["n", "model", "x"]), Some([json!(2), json!("outer"), Value::Null]));
-        assert_eq!(top_level(br#"{"model":"cut","messages":[{"ro"#, ["model"]), Some([json!("cut")]));
+        assert_eq!(
+            top_level(body, ["n", "model", "x"]),
+            Some([json!(2), json!("outer"), Value::Null])
+        );
+        assert_eq!(
+            top_level(br#"{"model":"cut","messages":[{"ro"#, ["model"]),
+            Some([json!("cut")])
+        );
         for none in [&b"[1]"[..], b"", b"model=m", b"{\"mod", b"\xff"] {
             assert_eq!(top_level(none, ["model"]), None);
         }

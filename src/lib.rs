@@ -75,7 +75,8 @@ mod serial;
 mod transport;
 
 pub use account::{
-    Account, AccountBuilder, AccountStatus, BreakerStatus, BuildError, Charge, Cost, LaneStatus, Limits, Permit, Usage,
+    Account, AccountBuilder, AccountStatus, BreakerStatus, BuildError, Charge, Cost, LaneName, LaneStatus, Limits,
+    Permit, Usage,
 };
 pub use backoff::{Backoff, Jitter};
 pub use classify::{Cause, Class, Classifier, Classify, Delivery, Layer, Ruling, Scope, Seen, Verdict};

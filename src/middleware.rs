@@ -96,6 +96,7 @@ pub struct RetryMiddlewareBuilder {
     policy: RetryPolicy,
     classifier: Classifier,
     observers: Observers,
+    account: Account,
     clock: Option<Box<dyn Clock>>,
     seed: Option<u64>,
 }
@@ -104,6 +105,13 @@ impl RetryMiddlewareBuilder {
     /// How often, how long and what to retry (default: [`RetryPolicy::default`]).
     pub fn policy(mut self, policy: RetryPolicy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// The account that admits every send (default: one of its own, [`Account::default`]). Give clones of one account to all
+    /// clients that share an allowance.
+    pub fn account(mut self, account: Account) -> Self {
+        self.account = account;
         self
     }
 
@@ -138,7 +146,7 @@ impl RetryMiddlewareBuilder {
                 policy: self.policy,
                 classifier: self.classifier,
                 observers: self.observers,
-                account: Account,
+                account: self.account,
                 clock: self.clock.unwrap_or_else(|| Box::new(TokioClock)),
                 dice: self.seed.map_or_else(Dice::default, Dice::seeded),
             }),
@@ -179,10 +187,6 @@ impl Middleware for RetryMiddleware {
 }
 
 /// The loop.
-#[allow(
-    clippy::drop_non_drop,
-    reason = "a permit is given back before the wait, whatever it holds"
-)]
 #[allow(clippy::manual_async_fn, reason = "an async fn has room for its arguments twice")]
 fn run(
     parts: &Parts,
@@ -195,9 +199,13 @@ fn run(
         let own = extensions.get::<RetryPolicy>().cloned().map(Box::new);
         let policy = own.as_deref().unwrap_or(&parts.policy);
         let mut call = Call::begin(parts, policy, extensions, outgoing.request());
+        let mut failed = None;
         outgoing.prepare(policy, call.deadline, call.clock()).await;
         loop {
-            let permit = parts.account.admit().await;
+            let mut permit = match call.admit(&outgoing).await {
+                Ok(permit) => permit,
+                Err(refused) => return call.end_refused(refused, failed, &outgoing),
+            };
             let limit = call.start_attempt();
             let mut ended = {
                 let sent = next.clone().run(outgoing.send(call.is_last()), call.extensions);
@@ -208,10 +216,10 @@ fn run(
                 // boxed, since a call that goes well would have room for it too
                 ended = Box::pin(call.look(ended, depth)).await;
             }
-            let Some(verdict) = call.judge(&ended, &outgoing) else {
-                return call.end(ended, None, StopReason::Succeeded);
+            let Some(verdict) = call.judge(&ended, &outgoing, &mut permit) else {
+                return call.end(ended.held_by(permit), None, StopReason::Succeeded);
             };
-            let wait = match call.decide(&ended, &verdict, &outgoing) {
+            let wait = match call.decide(&ended, &verdict, &outgoing, &permit) {
                 Decision::Retry(wait) => wait,
                 Decision::Stop(reason) => return call.end(ended, Some(verdict), reason),
             };
@@ -226,6 +234,7 @@ fn run(
             if call.deadline.is_past(call.clock().now()) {
                 return call.end_late(remnant, verdict, StopReason::DeadlinePassed);
             }
+            failed = Some(Box::new((remnant, verdict)));
         }
     }
 }

@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 use reqwest::Request;
 
+use crate::account::LaneName;
 use crate::classify::Verdict;
 use crate::outcome::{Outcome, StopReason};
 
@@ -104,6 +105,70 @@ pub enum Event<'a> {
         /// All of it.
         outcome: &'a Outcome,
     },
+    /// A lane of the account is paused, since the provider said so.
+    #[non_exhaustive]
+    Paused {
+        /// The call whose answer said so.
+        call: &'a CallInfo,
+        /// The lane.
+        lane: &'a LaneName,
+        /// Until when.
+        until: Option<SystemTime>,
+    },
+    /// A paused lane has been answered well again.
+    #[non_exhaustive]
+    Resumed {
+        /// The call that was answered.
+        call: &'a CallInfo,
+        /// The lane.
+        lane: &'a LaneName,
+    },
+    /// The circuit breaker of a lane has opened.
+    #[non_exhaustive]
+    BreakerOpened {
+        /// The call whose failure was the last drop.
+        call: &'a CallInfo,
+        /// The lane.
+        lane: &'a LaneName,
+        /// When a probe may go.
+        until: Option<SystemTime>,
+    },
+    /// The circuit breaker of a lane waits for a probe's answer.
+    #[non_exhaustive]
+    BreakerHalfOpen {
+        /// The call that was the probe.
+        call: &'a CallInfo,
+        /// The lane.
+        lane: &'a LaneName,
+    },
+    /// The circuit breaker of a lane has closed.
+    #[non_exhaustive]
+    BreakerClosed {
+        /// The call that was the probe.
+        call: &'a CallInfo,
+        /// The lane.
+        lane: &'a LaneName,
+    },
+    /// A refusal has taught the rate of a lane.
+    #[non_exhaustive]
+    RateLearnt {
+        /// The call that was refused.
+        call: &'a CallInfo,
+        /// The lane.
+        lane: &'a LaneName,
+        /// The pace from now on.
+        starts_per_minute: f64,
+    },
+    /// A refusal has taught how many requests may be in flight.
+    #[non_exhaustive]
+    CeilingLearnt {
+        /// The call that was refused.
+        call: &'a CallInfo,
+        /// The lane.
+        lane: &'a LaneName,
+        /// The most from now on.
+        in_flight: u32,
+    },
 }
 
 impl Event<'_> {
@@ -114,7 +179,14 @@ impl Event<'_> {
             | Self::AttemptFinished { call, .. }
             | Self::Waiting { call, .. }
             | Self::GaveUp { call, .. }
-            | Self::Recovered { call, .. } => call,
+            | Self::Recovered { call, .. }
+            | Self::Paused { call, .. }
+            | Self::Resumed { call, .. }
+            | Self::BreakerOpened { call, .. }
+            | Self::BreakerHalfOpen { call, .. }
+            | Self::BreakerClosed { call, .. }
+            | Self::RateLearnt { call, .. }
+            | Self::CeilingLearnt { call, .. } => call,
         }
     }
 }
@@ -363,6 +435,72 @@ pub(crate) mod trace {
                     "recovered"
                 );
             }
+            of_a_lane => lane(of_a_lane),
+        }
+    }
+
+    /// What is told of an account's lane.
+    fn lane(event: &Event<'_>) {
+        match event {
+            Event::Paused { call, lane, .. } => info!(
+                call = call.id(),
+                host = lane.host(),
+                model = lane.model(),
+                "lane paused"
+            ),
+            Event::Resumed { call, lane } => info!(
+                call = call.id(),
+                host = lane.host(),
+                model = lane.model(),
+                "lane resumed"
+            ),
+            Event::BreakerOpened { call, lane, .. } => {
+                warn!(
+                    call = call.id(),
+                    host = lane.host(),
+                    model = lane.model(),
+                    "circuit breaker opened"
+                );
+            }
+            Event::BreakerHalfOpen { call, lane } => {
+                info!(
+                    call = call.id(),
+                    host = lane.host(),
+                    model = lane.model(),
+                    "circuit breaker half-open"
+                );
+            }
+            Event::BreakerClosed { call, lane } => {
+                info!(
+                    call = call.id(),
+                    host = lane.host(),
+                    model = lane.model(),
+                    "circuit breaker closed"
+                );
+            }
+            Event::RateLearnt {
+                call,
+                lane,
+                starts_per_minute,
+            } => {
+                info!(
+                    call = call.id(),
+                    host = lane.host(),
+                    model = lane.model(),
+                    starts_per_minute,
+                    "rate learnt"
+                );
+            }
+            Event::CeilingLearnt { call, lane, in_flight } => {
+                info!(
+                    call = call.id(),
+                    host = lane.host(),
+                    model = lane.model(),
+                    in_flight,
+                    "ceiling learnt"
+                );
+            }
+            _ => {}
         }
     }
 

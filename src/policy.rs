@@ -32,6 +32,7 @@ use crate::backoff::Backoff;
 pub struct RetryPolicy {
     pub(crate) max_attempts: u32,
     pub(crate) max_retry_time: Duration,
+    pub(crate) max_queue_time: Option<Duration>,
     pub(crate) attempt_timeout: Option<Duration>,
     pub(crate) total_deadline: Option<Duration>,
     pub(crate) backoff: Backoff,
@@ -47,6 +48,7 @@ impl Default for RetryPolicy {
         Self {
             max_attempts: 5,
             max_retry_time: Duration::from_secs(120),
+            max_queue_time: None,
             attempt_timeout: None,
             total_deadline: None,
             backoff: Backoff::default(),
@@ -74,6 +76,14 @@ impl RetryPolicy {
     #[must_use]
     pub const fn max_retry_time(mut self, time: Duration) -> Self {
         self.max_retry_time = time;
+        self
+    }
+
+    /// How long to wait for the account's admission before the first send (default: no limit: six hundred calls at ninety a
+    /// minute wait their turn). A wait that is known not to fit is refused at once.
+    #[must_use]
+    pub const fn max_queue_time(mut self, time: Duration) -> Self {
+        self.max_queue_time = Some(time);
         self
     }
 

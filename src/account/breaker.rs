@@ -90,7 +90,10 @@ impl Breaker {
         if probe {
             self.position = Position::HalfOpen { probing: true };
         }
-        Pass { generation: self.generation, probe }
+        Pass {
+            generation: self.generation,
+            probe,
+        }
     }
 
     /// A probe came back without an answer, or was dropped: another may go.
@@ -109,7 +112,12 @@ impl Breaker {
             (Health::Silent, true) => self.give_back(pass),
             (Health::Silent, false) => return false,
             // the server said something of its own accord: it is there
-            (Health::Well, true) => *self = Self { generation: self.generation.wrapping_add(1), ..Self::new(now) },
+            (Health::Well, true) => {
+                *self = Self {
+                    generation: self.generation.wrapping_add(1),
+                    ..Self::new(now)
+                }
+            }
             (Health::Ill, true) => self.open(now),
             (health, false) => {
                 self.count(health, now);

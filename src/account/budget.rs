@@ -22,7 +22,10 @@ pub(crate) struct Budget {
 
 impl Budget {
     pub(crate) const fn new(now: Tick) -> Self {
-        Self { left: RESERVE, counted_at: now }
+        Self {
+            left: RESERVE,
+            counted_at: now,
+        }
     }
 
     /// Retries that may be made now.
@@ -33,14 +36,20 @@ impl Budget {
 
     /// A first attempt was made.
     pub(crate) fn deposit(&mut self, now: Tick) {
-        *self = Self { left: (self.left(now) + SHARE).min(RESERVE), counted_at: now };
+        *self = Self {
+            left: (self.left(now) + SHARE).min(RESERVE),
+            counted_at: now,
+        };
     }
 
     /// Takes one retry, if there is one.
     pub(crate) fn withdraw(&mut self, now: Tick) -> bool {
         let left = self.left(now);
         let enough = left >= 1.0;
-        *self = Self { left: if enough { left - 1.0 } else { left }, counted_at: now };
+        *self = Self {
+            left: if enough { left - 1.0 } else { left },
+            counted_at: now,
+        };
         enough
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use http::HeaderMap;
 use reqwest::Url;
 
+use super::Account;
 use super::lane::LaneNames;
 use super::limits::Limits;
 use super::size::{Charge, Sizes};
 use super::state::Rules;
-use super::Account;
 use crate::clock::{Clock, TokioClock};
 
 /// Builds an [`Account`].
@@ -68,7 +68,10 @@ impl Default for AccountBuilder {
                 ramp: None,
                 max_lanes: 1024,
             },
-            names: LaneNames { by_credential: false, by: None },
+            names: LaneNames {
+                by_credential: false,
+                by: None,
+            },
             sizes: Sizes::default(),
             clock: Box::new(TokioClock),
         }
@@ -184,23 +187,38 @@ impl AccountBuilder {
     pub fn build(self) -> Result<Account, BuildError> {
         let why = "a limit of zero lets nothing pass";
         if let Some(field) = self.rules.limits.zero_field() {
-            return Err(BuildError { field: field.to_owned(), why });
+            return Err(BuildError {
+                field: field.to_owned(),
+                why,
+            });
         }
         for (at, (model, limits)) in self.rules.models.iter().enumerate() {
             if let Some(field) = limits.zero_field() {
-                return Err(BuildError { field: format!("model_limits({model}).{field}"), why });
+                return Err(BuildError {
+                    field: format!("model_limits({model}).{field}"),
+                    why,
+                });
             }
             if self.rules.models.iter().take(at).any(|(other, _)| other == model) {
-                return Err(BuildError { field: format!("model_limits({model})"), why: "the model is named twice" });
+                return Err(BuildError {
+                    field: format!("model_limits({model})"),
+                    why: "the model is named twice",
+                });
             }
         }
         Ok(self.made())
     }
 
     pub(super) fn made(mut self) -> Account {
-        let limits = || self.rules.models.iter().map(|(_, limits)| limits).chain([&self.rules.limits]);
-        self.sizes.count =
-            limits().any(|limits| limits.input_tokens_per_minute.is_some() || limits.output_tokens_per_minute.is_some());
+        let limits = || {
+            self.rules
+                .models
+                .iter()
+                .map(|(_, limits)| limits)
+                .chain([&self.rules.limits])
+        };
+        self.sizes.count = limits()
+            .any(|limits| limits.input_tokens_per_minute.is_some() || limits.output_tokens_per_minute.is_some());
         let configured = limits().any(|limits| *limits != Limits::new());
         let quiet = !configured && !self.rules.slow_start && self.rules.ramp.is_none();
         Account::new(self.names, self.sizes, self.clock, quiet, self.rules)

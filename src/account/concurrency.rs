@@ -16,7 +16,10 @@ pub(crate) struct Ceiling {
 
 impl Ceiling {
     pub(crate) fn new(configured: Option<u32>) -> Self {
-        Self { configured, ..Self::default() }
+        Self {
+            configured,
+            ..Self::default()
+        }
     }
 
     pub(crate) const fn in_flight(&self) -> u32 {

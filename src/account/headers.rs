@@ -19,8 +19,16 @@ pub(crate) struct RequestLimit {
 }
 
 const NAMES: [[&str; 3]; 4] = [
-    ["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"],
-    ["anthropic-ratelimit-requests-limit", "anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"],
+    [
+        "x-ratelimit-limit-requests",
+        "x-ratelimit-remaining-requests",
+        "x-ratelimit-reset-requests",
+    ],
+    [
+        "anthropic-ratelimit-requests-limit",
+        "anthropic-ratelimit-requests-remaining",
+        "anthropic-ratelimit-requests-reset",
+    ],
     ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"],
     ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"],
 ];
@@ -36,7 +44,11 @@ impl RequestLimit {
                 Some(zero) if zero <= 0.0 => return None,
                 limit => limit,
             };
-            Some(Self { limit, remaining, reset: reset_in(seen, reset) })
+            Some(Self {
+                limit,
+                remaining,
+                reset: reset_in(seen, reset),
+            })
         })
     }
 }

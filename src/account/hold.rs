@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
+use reqwest::{Response, Url};
 
 use super::tick::Tick;
 use crate::classify::Verdict;
@@ -17,10 +18,23 @@ pub(crate) struct Remembered {
     pub(crate) verdict: Verdict,
 }
 
+impl Remembered {
+    /// As the answer to another request.
+    pub(crate) fn response(&self, url: &Url) -> Response {
+        let mut response = http::Response::new(self.body.clone());
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers.clone();
+        crate::body::with_url(response.map(reqwest::Body::from), url.clone())
+    }
+}
+
 /// Neither headers nor body: they are the provider's answer to one caller.
 impl std::fmt::Debug for Remembered {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Remembered").field("status", &self.status).field("verdict", &self.verdict).finish_non_exhaustive()
+        f.debug_struct("Remembered")
+            .field("status", &self.status)
+            .field("verdict", &self.verdict)
+            .finish_non_exhaustive()
     }
 }
 

@@ -25,9 +25,21 @@ pub(crate) struct LaneKey(u64);
 
 /// What may be told of a lane.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct LaneName {
+pub struct LaneName {
     pub(crate) host: String,
     pub(crate) model: String,
+}
+
+impl LaneName {
+    /// The host; empty for starts asked for by hand.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The model, or the path where no model is named.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
 }
 
 #[derive(Debug)]
@@ -84,7 +96,12 @@ impl<'a> Asked<'a> {
 
     /// A start asked for by hand, of which only the model is known.
     pub(crate) const fn by_hand(model: Option<&'a str>) -> Self {
-        Self { url: None, headers: None, body: &[], model }
+        Self {
+            url: None,
+            headers: None,
+            body: &[],
+            model,
+        }
     }
 
     /// The model that the request names: at the top level of a JSON body, or in its path. Else the path itself.
@@ -97,8 +114,12 @@ impl<'a> Asked<'a> {
             return Cow::Owned(model);
         }
         let path = self.url.map_or("", |url| url.path());
-        let named = ["/models/", "/model/", "/deployments/"].iter().find_map(|parent| path.split_once(parent));
-        let named = named.and_then(|(_, rest)| rest.split(['/', ':']).next()).filter(|model| !model.is_empty());
+        let named = ["/models/", "/model/", "/deployments/"]
+            .iter()
+            .find_map(|parent| path.split_once(parent));
+        let named = named
+            .and_then(|(_, rest)| rest.split(['/', ':']).next())
+            .filter(|model| !model.is_empty());
         Cow::Borrowed(named.unwrap_or(path))
     }
 }
@@ -113,7 +134,9 @@ pub(crate) struct LaneNames {
 
 impl std::fmt::Debug for LaneNames {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LaneNames").field("by_credential", &self.by_credential).finish_non_exhaustive()
+        f.debug_struct("LaneNames")
+            .field("by_credential", &self.by_credential)
+            .finish_non_exhaustive()
     }
 }
 
@@ -137,8 +160,14 @@ impl LaneNames {
     pub(crate) fn name(&self, asked: &Asked<'_>) -> LaneName {
         let host = asked.url.and_then(|url| url.host_str()).unwrap_or_default().to_owned();
         match (&self.by, asked.url, asked.headers) {
-            (Some(_), Some(_), Some(_)) => LaneName { host, model: String::new() },
-            _ => LaneName { host, model: asked.model().into_owned() },
+            (Some(_), Some(_), Some(_)) => LaneName {
+                host,
+                model: String::new(),
+            },
+            _ => LaneName {
+                host,
+                model: asked.model().into_owned(),
+            },
         }
     }
 }
@@ -147,8 +176,14 @@ impl LaneNames {
 fn hash_credential(url: &Url, headers: &HeaderMap, hash: &mut impl Hasher) {
     const NAMES: [&str; 3] = ["x-api-key", "api-key", "x-goog-api-key"];
     if let Some(authorization) = headers.get(header::AUTHORIZATION) {
-        let signed = authorization.to_str().ok().and_then(|value| value.strip_prefix("AWS4-HMAC-SHA256"));
-        match signed.and_then(|signed| signed.split_once("Credential=")).and_then(|(_, rest)| rest.split('/').next()) {
+        let signed = authorization
+            .to_str()
+            .ok()
+            .and_then(|value| value.strip_prefix("AWS4-HMAC-SHA256"));
+        match signed
+            .and_then(|signed| signed.split_once("Credential="))
+            .and_then(|(_, rest)| rest.split('/').next())
+        {
             Some(key_id) => key_id.hash(hash),
             None => authorization.as_bytes().hash(hash),
         }
@@ -157,6 +192,8 @@ fn hash_credential(url: &Url, headers: &HeaderMap, hash: &mut impl Hasher) {
         value.as_bytes().hash(hash);
     }
     if url.query().is_some_and(|query| query.contains("key=")) {
-        url.query_pairs().filter(|(name, _)| name == "key").for_each(|(_, value)| value.hash(hash));
+        url.query_pairs()
+            .filter(|(name, _)| name == "key")
+            .for_each(|(_, value)| value.hash(hash));
     }
 }

@@ -22,6 +22,11 @@ const CREDIT_HORIZON: f64 = 15.0;
 const CREDIT_MARGIN: f64 = 2.0;
 /// A reset further away than this is no reason to slow down: it is a day's, and half of it may be left.
 const FARTHEST_RESET: Duration = Duration::from_secs(60);
+/// Headers that showed room where there was none are not believed for this long.
+const DISTRUST: Duration = Duration::from_secs(600);
+/// The pause after refusals that tell none, doubled with each burst of them.
+const UNHINTED_FIRST: Duration = Duration::from_millis(500);
+const UNHINTED_LONGEST: Duration = Duration::from_secs(30);
 /// Where a slow start begins, starts a second, and how fast it grows.
 const SLOW_START: f64 = 0.5;
 const SLOW_START_DOUBLES: f64 = 2.0;
@@ -65,8 +70,11 @@ pub(crate) struct Rate {
     /// Sends so far, and refusals.
     sent: u64,
     epoch: u32,
-    /// The last refusal that began an epoch: when, and the sends less refusals until then.
+    /// The last refusal that began an epoch: when the provider was ready again by its own word, and the starts that it had
+    /// let through until then.
     refused_at: Option<(Tick, f64)>,
+    /// Starts made before the last epoch.
+    before: u64,
     refusals: u64,
     meter: Meter,
     credit: Option<Credit>,
@@ -105,6 +113,7 @@ impl Rate {
             sent: 0,
             epoch: 0,
             refused_at: None,
+            before: 0,
             refusals: 0,
             meter: Meter::default(),
             credit: None,
@@ -168,9 +177,10 @@ impl Rate {
     /// Headers say that nothing is left: nothing starts before the limit is whole again.
     pub(crate) fn not_before(&self, now: Tick) -> Tick {
         match self.credit {
-            Some(credit) if self.most_remaining >= 4.0 && credit.left(self.sent) < 1.0 => {
-                credit.whole_at.filter(|at| at.seconds_since(now) <= FARTHEST_RESET.as_secs_f64()).unwrap_or_default()
-            }
+            Some(credit) if self.most_remaining >= 4.0 && credit.left(self.sent) < 1.0 => credit
+                .whole_at
+                .filter(|at| at.seconds_since(now) <= FARTHEST_RESET.as_secs_f64())
+                .unwrap_or_default(),
             _ => Tick::default(),
         }
     }
@@ -179,7 +189,11 @@ impl Rate {
     pub(crate) fn start(&mut self, now: Tick) -> Stamp {
         self.sent += 1;
         self.meter.count(1.0, now);
-        Stamp { number: self.sent, epoch: self.epoch, at: now }
+        Stamp {
+            number: self.sent,
+            epoch: self.epoch,
+            at: now,
+        }
     }
 
     /// A start was granted and not made.
@@ -196,7 +210,9 @@ impl Rate {
         self.most_remaining = self.most_remaining.max(seen.remaining);
         let used = seen.limit.map(|limit| (limit - seen.remaining).max(1.0));
         // a bucket is whole again soon after little was used; a window is not before it ends
-        let refill = used.zip(seen.reset).map(|(used, reset)| used / reset.as_secs_f64().max(0.001));
+        let refill = used
+            .zip(seen.reset)
+            .map(|(used, reset)| used / reset.as_secs_f64().max(0.001));
         let per_window = seen.reset.map(|reset| seen.remaining / reset.as_secs_f64().max(0.001));
         let refills = match (refill, self.base()) {
             (Some(refill), Some(base)) => refill >= base * 0.5,
@@ -232,55 +248,59 @@ impl Rate {
     pub(crate) fn refused(&mut self, stamp: Stamp, hint: Option<Duration>, now: Tick) -> Option<Duration> {
         self.refusals += 1;
         self.meter.count(-1.0, now);
-        let fresh = stamp.epoch == self.epoch;
         if self.credit.is_some_and(|credit| credit.left(self.sent) >= 1.0) {
-            self.distrust_until = now + Duration::from_secs(600);
+            self.distrust_until = now + DISTRUST;
         }
-        if fresh {
+        // the others of a burst say nothing new
+        if stamp.epoch == self.epoch {
             self.epoch = self.epoch.wrapping_add(1);
             self.learn_from_refusal(hint, now);
             self.clean_since = now;
-            self.refused_at = Some((now, self.accepted()));
-            self.unhinted = if hint.is_some() { 0 } else { self.unhinted + 1 };
+            self.refused_at = Some((now + hint.unwrap_or_default(), self.accepted()));
+            self.before = self.sent;
+            self.unhinted = if hint.is_some() {
+                0
+            } else {
+                self.unhinted.saturating_add(1)
+            };
         }
         hint.is_none().then(|| {
-            let doubled = Duration::from_millis(500).saturating_mul(2u32.saturating_pow(self.unhinted.saturating_sub(1)));
-            doubled.min(Duration::from_secs(30))
+            let doubled = UNHINTED_FIRST.saturating_mul(2u32.saturating_pow(self.unhinted.saturating_sub(1)));
+            doubled.min(UNHINTED_LONGEST)
         })
     }
 
+    /// Starts that were not refused.
     fn accepted(&self) -> f64 {
-        self.sent as f64 - self.refusals as f64
+        self.sent.saturating_sub(self.refusals) as f64
     }
 
     fn learn_from_refusal(&mut self, hint: Option<Duration>, now: Tick) {
-        let between = self.refused_at.and_then(|(at, accepted)| {
-            let (seconds, starts) = (now.seconds_since(at), self.accepted() - accepted);
-            (seconds >= 2.0 && starts >= 4.0).then(|| starts / seconds)
-        });
-        let measured = self.meter.rate(now);
+        // at two refusals a bucket is as empty, and a window as full: what was let through between is what it allows
+        let ready = now + hint.unwrap_or_default();
+        let between = self
+            .refused_at
+            .map(|(before, accepted)| (self.accepted() - accepted).max(1.0) / ready.seconds_since(before).max(0.05));
         match self.search {
             Search::Free | Search::Start { .. } => {
-                let going = self.current(now).or(measured);
-                let told = hint.map(|hint| (self.accepted().max(1.0) / hint.as_secs_f64().max(0.05)).min(1000.0));
-                let rate = match (going, told) {
-                    (Some(going), _) => going / 2.0,
-                    (None, Some(told)) => told,
-                    (None, None) => self.accepted().max(1.0) / 2.0,
+                let burst = (self.sent - self.before).max(1) as f64;
+                let told = burst / hint.unwrap_or(UNHINTED_FIRST).as_secs_f64().max(0.05);
+                let rate = self.current(now).map_or(told, |going| told.min(going / 2.0));
+                self.search = Search::Found {
+                    rate,
+                    growing: Some(now),
                 };
-                self.search = Search::Found { rate, growing: Some(now) };
             }
-            Search::Found { rate, growing: Some(_) } => {
+            Search::Found { growing: Some(_), rate } => {
                 let rate = between.map_or(rate * 0.7, |between| between * 0.98);
                 self.search = Search::Found { rate, growing: None };
-                self.scale = 1.0;
-                self.guard = GUARD_FIRST;
             }
-            Search::Found { rate, growing: None } => self.step_down(rate, hint, measured, now),
+            Search::Found { rate, growing: None } => self.step_down(rate, hint, now),
         }
     }
 
-    fn step_down(&mut self, base: f64, hint: Option<Duration>, measured: Option<f64>, now: Tick) {
+    fn step_down(&mut self, base: f64, hint: Option<Duration>, now: Tick) {
+        let measured = self.meter.rate(now);
         let current = base * (1.0 - self.guard) * self.scale;
         if let Some((at, step)) = self.trying.take()
             && now.seconds_since(at) < 60.0
@@ -310,12 +330,16 @@ impl Rate {
         self.scale = (self.scale * 0.5).max(0.02);
         self.clean_since = now;
         self.credit = None;
-        self.distrust_until = now + Duration::from_secs(600);
+        self.distrust_until = now + DISTRUST;
     }
 
     /// Time has passed in peace.
     pub(crate) fn tick(&mut self, now: Tick) {
-        if let Search::Found { rate, growing: Some(since) } = &mut self.search {
+        if let Search::Found {
+            rate,
+            growing: Some(since),
+        } = &mut self.search
+        {
             while now.seconds_since(*since) >= 4.0 {
                 *rate *= 1.1;
                 *since = *since + Duration::from_secs(4);
@@ -325,7 +349,9 @@ impl Rate {
         if self.search == Search::Free || now.since(self.clean_since) < self.probe_after {
             return;
         }
-        let Search::Found { rate, .. } = &mut self.search else { return };
+        let Search::Found { rate, .. } = &mut self.search else {
+            return;
+        };
         if self.trying.take().is_some() {
             self.probe_after = (self.probe_after / 2).max(PROBE_FIRST);
         }

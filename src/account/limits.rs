@@ -109,8 +109,14 @@ impl Counters {
         // ten seconds' worth at once: about what providers let through, and room for one long answer
         let tokens = |per_minute: f64| Bucket::new(per_minute / 60.0, per_minute / 6.0, now);
         Self {
-            requests: limits.requests_per_minute.map(|per_minute| Bucket::new(per_minute / 60.0, 1.0, now)),
-            day: limits.requests_per_day.map(|limit| Day { limit, counted: 0, since: None }),
+            requests: limits
+                .requests_per_minute
+                .map(|per_minute| Bucket::new(per_minute / 60.0, 1.0, now)),
+            day: limits.requests_per_day.map(|limit| Day {
+                limit,
+                counted: 0,
+                since: None,
+            }),
             input: limits.input_tokens_per_minute.map(tokens),
             output: limits.output_tokens_per_minute.map(tokens),
         }
@@ -120,14 +126,26 @@ impl Counters {
     /// said it has room for beyond the even pace; only the pace is spared it.
     pub(crate) fn ready_at(&self, weights: Weights, ahead: f64, on_credit: bool, now: Tick) -> Tick {
         let requests = self.requests.filter(|_| !on_credit);
-        let buckets = [(requests, 1.0), (self.input, weights.input), (self.output, weights.output)].into_iter();
+        let buckets = [
+            (requests, 1.0),
+            (self.input, weights.input),
+            (self.output, weights.output),
+        ]
+        .into_iter();
         let ready = buckets.filter_map(|(bucket, weight)| Some(bucket?.ready_behind(ahead * weight, weight)));
-        ready.chain(self.day.map(|day| day.ready_at(now))).max().unwrap_or_default()
+        ready
+            .chain(self.day.map(|day| day.ready_at(now)))
+            .max()
+            .unwrap_or_default()
     }
 
     pub(crate) fn charge(&mut self, weights: Weights, on_credit: bool, now: Tick) {
         let requests = self.requests.as_mut().filter(|_| !on_credit);
-        let buckets = [(requests, 1.0), (self.input.as_mut(), weights.input), (self.output.as_mut(), weights.output)];
+        let buckets = [
+            (requests, 1.0),
+            (self.input.as_mut(), weights.input),
+            (self.output.as_mut(), weights.output),
+        ];
         for (bucket, weight) in buckets {
             if let Some(bucket) = bucket {
                 bucket.charge(weight, now);

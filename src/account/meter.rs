@@ -16,7 +16,11 @@ const SPAN: f64 = 15.0;
 
 impl Meter {
     pub(crate) fn count(&mut self, units: f64, now: Tick) {
-        while self.steps.front().is_some_and(|(began, _)| now.seconds_since(*began) > SPAN) {
+        while self
+            .steps
+            .front()
+            .is_some_and(|(began, _)| now.seconds_since(*began) > SPAN)
+        {
             self.steps.pop_front();
         }
         match self.steps.back_mut() {

@@ -29,6 +29,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime};
 
 pub use builder::{AccountBuilder, BuildError};
+pub use lane::LaneName;
 pub use limits::Limits;
 pub use permit::Permit;
 pub use size::{Charge, Cost};
@@ -38,18 +39,17 @@ pub use usage::Usage;
 pub(crate) use hold::Remembered;
 pub(crate) use lane::Asked;
 pub(crate) use permit::Admitted;
-pub(crate) use state::{Change, Changes, Heard};
+pub(crate) use state::{Change, Heard};
 pub(crate) use usage::Tail;
 
 pub(crate) use headers::RequestLimit;
 
-use crate::classify::Verdict;
 use crate::clock::Clock;
 use crate::error::RetryError;
 use crate::outcome::StopReason;
 use lane::LaneNames;
-use queue::Place;
 use limits::Weights;
+use queue::Place;
 use size::{Size, Sizes};
 use state::{Answer, Ask, Polled, State};
 use tick::Tick;
@@ -136,10 +136,12 @@ impl Account {
         let bound = deadline.map(|deadline| Tick::at(deadline, self.shared.base));
         let asked = Asked::by_hand(cost.model.as_deref());
         let admitted = self.start(&asked, || cost.size(), false, bound).await;
-        admitted.map(Permit::new).map_err(|refusal| RetryError::refused(refusal.reason, refusal.retry_at))
+        admitted
+            .map(Permit::new)
+            .map_err(|refusal| RetryError::refused(refusal.reason, refusal.retry_at))
     }
 
-    /// The same for the loop.
+    /// The same for the loop. `asked` and `size` are only looked at where there is something to ask.
     pub(crate) async fn start(
         &self,
         asked: &Asked<'_>,
@@ -147,24 +149,56 @@ impl Account {
         retry: bool,
         bound: Option<Tick>,
     ) -> Result<Admitted, Refused> {
+        match self.ask(asked, size, retry, bound) {
+            Ok(answer) => answer,
+            // boxed, since most starts do not wait and would have room for it
+            Err((place, size)) => {
+                let answer = Box::pin(
+                    Waiting {
+                        shared: &self.shared,
+                        place,
+                        timer: None,
+                        done: false,
+                    }
+                    .answer(bound),
+                )
+                .await;
+                self.admitted(answer, size, self.shared.now())
+            }
+        }
+    }
+
+    /// A start at once, a refusal, or a place in the queue.
+    #[allow(clippy::type_complexity, reason = "an answer, or what it takes to wait for one")]
+    fn ask(
+        &self,
+        asked: &Asked<'_>,
+        size: impl FnOnce() -> Size,
+        retry: bool,
+        bound: Option<Tick>,
+    ) -> Result<Result<Admitted, Refused>, (Place, Size)> {
         let shared = &self.shared;
         if shared.quiet.load(Ordering::Relaxed) {
-            return Ok(Admitted::unasked(self.clone()));
+            return Ok(Ok(Admitted::unasked(self.clone())));
         }
         let key = shared.names.key(asked, &shared.hasher);
         let size = if shared.sizes.count { size() } else { Size::NONE };
-        let place = {
-            let (mut state, now) = (shared.lock(), shared.now());
-            let lane = state.lane(key, || shared.names.name(asked), now);
-            let weights = if shared.sizes.count { state.weigh(lane, &size, &shared.sizes) } else { Weights::default() };
-            match state.try_start(lane, weights, retry, bound, now) {
-                Ask::Answered(answer) => return self.admitted(answer, size, now),
-                Ask::Wait => state.join(lane, weights, retry, bound),
-            }
+        let (mut state, now) = (shared.lock(), shared.now());
+        let lane = state.lane(key, || shared.names.name(asked), now);
+        let weights = if shared.sizes.count {
+            state.weigh(lane, &size, &shared.sizes)
+        } else {
+            Weights::default()
         };
-        let Some(place) = place else { return Ok(Admitted::unasked(self.clone())) };
-        let answer = Waiting { shared, place, timer: None, done: false }.answer(bound).await;
-        self.admitted(answer, size, shared.now())
+        let answer = match state.try_start(lane, weights, retry, bound, now) {
+            Ask::Answered(answer) => answer,
+            Ask::Wait => match state.join(lane, weights, retry, bound) {
+                Some(place) => return Err((place, size)),
+                None => return Ok(Ok(Admitted::unasked(self.clone()))),
+            },
+        };
+        drop(state);
+        Ok(self.admitted(answer, size, now))
     }
 
     /// Counts a send that was made while the account was quiet.
@@ -189,6 +223,11 @@ impl Account {
         }
     }
 
+    /// How large a request is, as far as that counts.
+    pub(crate) fn size(&self, request: &reqwest::Request) -> Size {
+        self.shared.sizes.of(request)
+    }
+
     /// The point in time as the account counts it.
     pub(crate) fn tick(&self, instant: Instant) -> Tick {
         Tick::at(instant, self.shared.base)
@@ -206,7 +245,9 @@ impl Default for Account {
 
 impl std::fmt::Debug for Account {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Account").field("status", &self.status()).finish_non_exhaustive()
+        f.debug_struct("Account")
+            .field("status", &self.status())
+            .finish_non_exhaustive()
     }
 }
 
@@ -273,7 +314,9 @@ impl Waiting<'_> {
     fn poll(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Answer> {
         use std::task::Poll;
         loop {
-            let polled = self.shared.with(|state, now, woken| state.poll(self.place, cx.waker(), now, woken));
+            let polled = self
+                .shared
+                .with(|state, now, woken| state.poll(self.place, cx.waker(), now, woken));
             let until = match polled {
                 Polled::Answered(answer) => {
                     self.done = true;
@@ -301,7 +344,9 @@ impl Waiting<'_> {
 impl Shared {
     fn sleep_until(&self, until: Tick) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         // beyond what the clock can tell: look again in an hour
-        let instant = until.instant(self.base).unwrap_or_else(|| self.clock.now() + Duration::from_secs(3600));
+        let instant = until
+            .instant(self.base)
+            .unwrap_or_else(|| self.clock.now() + Duration::from_secs(3600));
         self.clock.sleep_until(instant)
     }
 }
@@ -309,7 +354,8 @@ impl Shared {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if !self.done {
-            self.shared.with(|state, now, woken| state.cancel(self.place, now, woken));
+            self.shared
+                .with(|state, now, woken| state.cancel(self.place, now, woken));
         }
     }
 }

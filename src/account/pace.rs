@@ -24,7 +24,11 @@ impl Bucket {
     pub(crate) fn new(rate: f64, capacity: f64, now: Tick) -> Self {
         let interval = interval(rate);
         let capacity = if capacity.is_finite() { capacity.max(1.0) } else { 1.0 };
-        Self { interval, capacity, empty_at: now.plus_seconds(-capacity * interval) }
+        Self {
+            interval,
+            capacity,
+            empty_at: now.plus_seconds(-capacity * interval),
+        }
     }
 
     /// Units a second.
@@ -40,7 +44,8 @@ impl Bucket {
     /// When a start of this weight fits. One that is heavier than the bucket waits until it is full, and goes into debt:
     /// it must be possible to send it at all.
     pub(crate) fn ready_at(&self, weight: f64) -> Tick {
-        self.empty_at.plus_seconds(weight.min(self.capacity) * self.interval)
+        // what rounding up twice adds must not make a full bucket wait
+        self.empty_at.plus_seconds(weight.min(self.capacity) * self.interval) - Duration::from_nanos(2)
     }
 
     /// When a start of this weight would fit behind others of `ahead` in all.
@@ -60,16 +65,16 @@ impl Bucket {
         self.empty_at = self.empty_at.plus_seconds(-units * self.interval).max(full);
     }
 
-    /// Nothing starts before this.
-    pub(crate) fn hold_until(&mut self, until: Tick) {
-        self.empty_at = self.empty_at.max(until.plus_seconds(-self.interval));
-    }
-
     /// From now on at another rate; what is in it stays in it.
     pub(crate) fn set_rate(&mut self, rate: f64, now: Tick) {
-        let level = self.level(now);
-        self.interval = interval(rate);
-        self.empty_at = now.plus_seconds(-level * self.interval);
+        let (old, new) = (self.interval, interval(rate));
+        if old == new {
+            return;
+        }
+        self.interval = new;
+        let filling = now.seconds_since(self.empty_at);
+        let late = (filling - self.capacity * old).clamp(0.0, SLACK.as_secs_f64());
+        self.empty_at = now.plus_seconds(-(filling / old).min(self.capacity) * new - late);
     }
 }
 

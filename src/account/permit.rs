@@ -1,7 +1,11 @@
 //! The right to one send. Whatever it holds is given back by dropping it, at whatever point that happens.
 
+use std::time::SystemTime;
+
+use super::lane::LaneName;
 use super::size::Size;
 use super::state::{Changes, Grant, Heard};
+use super::tick::Tick;
 use super::{Account, Asked, RequestLimit, Usage};
 use crate::classify::Verdict;
 
@@ -26,7 +30,11 @@ impl Permit {
     /// Says what came of the request, so that the account can learn from it: a pause, a rate, a ceiling.
     pub fn report(&mut self, seen: &crate::Seen<'_>, verdict: Option<&Verdict>) {
         let requests = RequestLimit::of(seen);
-        self.admitted.hear(Heard { verdict: verdict.copied(), requests, answer: None });
+        self.admitted.hear(Heard {
+            verdict: verdict.copied(),
+            requests,
+            answer: None,
+        });
     }
 }
 
@@ -41,11 +49,19 @@ pub(crate) struct Admitted {
 
 impl Admitted {
     pub(super) const fn granted(account: Account, grant: Grant, size: Size) -> Self {
-        Self { account, grant: Some(grant), size }
+        Self {
+            account,
+            grant: Some(grant),
+            size,
+        }
     }
 
     pub(super) const fn unasked(account: Account) -> Self {
-        Self { account, grant: None, size: Size::NONE }
+        Self {
+            account,
+            grant: None,
+            size: Size::NONE,
+        }
     }
 
     /// A provider has spoken to a quiet account: the send that it answered is counted after the fact.
@@ -58,25 +74,44 @@ impl Admitted {
     /// Tells the account what came of the send.
     pub(crate) fn hear(&mut self, heard: Heard) -> Changes {
         match &self.grant {
-            Some(grant) => self.account.shared.with(|state, now, woken| state.hear(grant, heard, now, woken)),
+            Some(grant) => self
+                .account
+                .shared
+                .with(|state, now, woken| state.hear(grant, heard, now, woken)),
             None => Changes::new(),
         }
+    }
+
+    /// What may be told of the lane, and the time of day at which a change takes effect.
+    pub(crate) fn name(&self) -> Option<LaneName> {
+        self.account.shared.lock().name(&self.grant?)
+    }
+
+    pub(crate) fn wall(&self, at: Tick) -> Option<SystemTime> {
+        let shared = &self.account.shared;
+        shared.wall(at, shared.now())
     }
 
     /// Pays for a retry after this send. False if the budget has none left.
     pub(crate) fn pay_for_retry(&self, verdict: &Verdict) -> bool {
         match &self.grant {
-            Some(grant) => self.account.shared.with(|state, now, _| state.pay_for_retry(grant, verdict, now)),
+            Some(grant) => self
+                .account
+                .shared
+                .with(|state, now, _| state.pay_for_retry(grant, verdict, now)),
             None => true,
         }
     }
 
     /// Must it be held until the body ends?
     pub(crate) fn outlives_headers(&self) -> bool {
-        self.counts_tokens() || self.grant.is_some_and(|grant| self.account.shared.lock().has_ceiling(&grant))
+        self.counts_tokens()
+            || self
+                .grant
+                .is_some_and(|grant| self.account.shared.lock().has_ceiling(&grant))
     }
 
-    pub(crate) const fn counts_tokens(&self) -> bool {
+    pub(crate) fn counts_tokens(&self) -> bool {
         self.grant.is_some() && self.account.shared.sizes.count
     }
 
@@ -84,7 +119,9 @@ impl Admitted {
     pub(crate) fn settle(&mut self, usage: Usage) {
         if let Some(grant) = self.grant.filter(|_| self.account.shared.sizes.count) {
             let (size, sizes) = (self.size, &self.account.shared.sizes);
-            self.account.shared.with(|state, now, woken| state.settle_usage(&grant, &size, usage, sizes, now, woken));
+            self.account
+                .shared
+                .with(|state, now, woken| state.settle_usage(&grant, &size, usage, sizes, now, woken));
         }
     }
 }
@@ -92,7 +129,9 @@ impl Admitted {
 impl Drop for Admitted {
     fn drop(&mut self) {
         if let Some(grant) = self.grant.take() {
-            self.account.shared.with(|state, now, woken| state.finish(&grant, now, woken));
+            self.account
+                .shared
+                .with(|state, now, woken| state.finish(&grant, now, woken));
         }
     }
 }

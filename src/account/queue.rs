@@ -63,7 +63,11 @@ struct Slot<T> {
 
 impl<T> Default for Waiters<T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), next_order: 0 }
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            next_order: 0,
+        }
     }
 }
 
@@ -77,11 +81,22 @@ impl<T> Waiters<T> {
     }
 
     pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut Waiter<T>> {
-        self.slots.get_mut(place.slot as usize).filter(|slot| slot.stamp == place.stamp)?.waiter.as_mut()
+        self.slots
+            .get_mut(place.slot as usize)
+            .filter(|slot| slot.stamp == place.stamp)?
+            .waiter
+            .as_mut()
     }
 
     /// Joins the end of a line.
-    pub(crate) fn join(&mut self, line: &mut Line, lane: u32, weights: Weights, bound: Option<Tick>, retry: bool) -> Place {
+    pub(crate) fn join(
+        &mut self,
+        line: &mut Line,
+        lane: u32,
+        weights: Weights,
+        bound: Option<Tick>,
+        retry: bool,
+    ) -> Place {
         let waiter = Waiter {
             lane,
             weights,
@@ -94,14 +109,24 @@ impl<T> Waiters<T> {
             behind: None,
         };
         self.next_order = self.next_order.wrapping_add(1);
-        let place = match self.free.pop().and_then(|free| Some((free, self.slots.get_mut(free as usize)?))) {
+        let place = match self
+            .free
+            .pop()
+            .and_then(|free| Some((free, self.slots.get_mut(free as usize)?)))
+        {
             Some((slot, free)) => {
                 free.waiter = Some(waiter);
-                Place { slot, stamp: free.stamp }
+                Place {
+                    slot,
+                    stamp: free.stamp,
+                }
             }
             None => {
                 let slot = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-                self.slots.push(Slot { stamp: 0, waiter: Some(waiter) });
+                self.slots.push(Slot {
+                    stamp: 0,
+                    waiter: Some(waiter),
+                });
                 Place { slot, stamp: 0 }
             }
         };

@@ -10,7 +10,11 @@ use crate::json::top_level;
 
 /// How a provider charges output tokens against its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum Charge {
     /// As they are produced. What nine in ten answers took is reserved, and corrected by what each took. The default.
@@ -40,7 +44,11 @@ pub struct Cost {
 impl Cost {
     /// One request, of a size that is not known.
     pub const fn new() -> Self {
-        Self { model: None, input_tokens: None, max_output_tokens: None }
+        Self {
+            model: None,
+            input_tokens: None,
+            max_output_tokens: None,
+        }
     }
 
     /// The model asked, which has a lane of its own.
@@ -65,7 +73,11 @@ impl Cost {
     }
 
     pub(crate) fn size(&self) -> Size {
-        Size { bytes: 0, input: self.input_tokens.map(|tokens| tokens as f64), max_output: self.max_output_tokens }
+        Size {
+            bytes: 0,
+            input: self.input_tokens.map(|tokens| tokens as f64),
+            max_output: self.max_output_tokens,
+        }
     }
 }
 
@@ -78,14 +90,20 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    pub(crate) const NONE: Self = Self { bytes: 0, input: None, max_output: None };
+    pub(crate) const NONE: Self = Self {
+        bytes: 0,
+        input: None,
+        max_output: None,
+    };
 }
 
 type Estimate = Arc<dyn Fn(&reqwest::Request) -> u64 + Send + Sync>;
 
 impl std::fmt::Debug for Sizes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sizes").field("output", &self.output).finish_non_exhaustive()
+        f.debug_struct("Sizes")
+            .field("output", &self.output)
+            .finish_non_exhaustive()
     }
 }
 
@@ -100,8 +118,13 @@ pub(crate) struct Sizes {
 
 /// The names under which requests say how much they allow; the largest counts (a small one beside a large one is a trap that
 /// a gateway fell into).
-const MOST_OUTPUT: [&str; 5] =
-    ["max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict"];
+const MOST_OUTPUT: [&str; 5] = [
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "max_new_tokens",
+    "num_predict",
+];
 
 impl Sizes {
     pub(crate) fn of(&self, request: &reqwest::Request) -> Size {
@@ -109,7 +132,8 @@ impl Sizes {
         Size {
             bytes: body.len(),
             input: self.estimate.as_ref().map(|estimate| estimate(request) as f64),
-            max_output: top_level(body, MOST_OUTPUT).and_then(|most| most.iter().filter_map(serde_json::Value::as_u64).max()),
+            max_output: top_level(body, MOST_OUTPUT)
+                .and_then(|most| most.iter().filter_map(serde_json::Value::as_u64).max()),
         }
     }
 }
@@ -130,7 +154,10 @@ const REMEMBERED: usize = 64;
 
 impl Default for Experience {
     fn default() -> Self {
-        Self { per_byte: PER_BYTE, outputs: VecDeque::new() }
+        Self {
+            per_byte: PER_BYTE,
+            outputs: VecDeque::new(),
+        }
     }
 }
 
@@ -144,7 +171,10 @@ impl Experience {
             (Charge::UpfrontFinal | Charge::UpfrontSettled, Some(most)) => most,
             (_, None) => usual,
         };
-        Weights { input: size.input.unwrap_or(size.bytes as f64 * self.per_byte), output }
+        Weights {
+            input: size.input.unwrap_or(size.bytes as f64 * self.per_byte),
+            output,
+        }
     }
 
     fn usual_output(&self) -> f64 {
@@ -173,6 +203,9 @@ impl Experience {
             Charge::UpfrontFinal => 0.0,
             Charge::OnProduce | Charge::UpfrontSettled => over(reserved.output, usage.output_tokens),
         };
-        Weights { input: over(reserved.input, usage.input_tokens), output }
+        Weights {
+            input: over(reserved.input, usage.input_tokens),
+            output,
+        }
     }
 }

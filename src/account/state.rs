@@ -10,14 +10,16 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::breaker::{Health, Pass, Position};
+use super::breaker::{Breaker, Health, Pass, Position};
+use super::budget::Budget;
 use super::concurrency::Ceiling;
+use super::headers::RequestLimit;
 use super::hold::{Hold, Remembered};
 use super::lane::{Lane, LaneKey, LaneName};
-use super::headers::RequestLimit;
 use super::learn::{Rate, Stamp};
 use super::limits::{Counters, Limits, Weights};
 use super::pace::Bucket;
+use super::pause::Pause;
 use super::queue::{Line, Place, Waiters};
 use super::size::{Experience, Size, Sizes};
 use super::tick::Tick;
@@ -140,7 +142,10 @@ impl State {
         }
         let name = name();
         let slot = self.slot_for_a_lane(now);
-        let generation = self.lanes.get(slot as usize).map_or(0, |old| old.generation.wrapping_add(1));
+        let generation = self
+            .lanes
+            .get(slot as usize)
+            .map_or(0, |old| old.generation.wrapping_add(1));
         let lane = self.new_lane(key, name, generation, now);
         match self.lanes.get_mut(slot as usize) {
             Some(old) => {
@@ -167,8 +172,14 @@ impl State {
 
     fn new_lane(&self, key: LaneKey, name: LaneName, generation: u32, now: Tick) -> Lane {
         let model = self.models.iter().position(|model| model.name == name.model);
-        let of_model = model.and_then(|model| self.models.get(model)).and_then(|model| model.counters.requests);
-        let configured = of_model.into_iter().chain(self.counters.requests).map(|bucket| bucket.rate()).reduce(f64::min);
+        let of_model = model
+            .and_then(|model| self.models.get(model))
+            .and_then(|model| model.counters.requests);
+        let configured = of_model
+            .into_iter()
+            .chain(self.counters.requests)
+            .map(|bucket| bucket.rate())
+            .reduce(f64::min);
         let rate = match configured {
             Some(rate) => Rate::configured(rate, now),
             None if self.rules.slow_start => Rate::slow_start(now),
@@ -194,9 +205,19 @@ impl State {
     }
 
     /// Grants a start at once, if nobody is ahead and it fits; else says why not.
-    pub(crate) fn try_start(&mut self, lane: u32, weights: Weights, retry: bool, bound: Option<Tick>, now: Tick) -> Ask {
+    pub(crate) fn try_start(
+        &mut self,
+        lane: u32,
+        weights: Weights,
+        retry: bool,
+        bound: Option<Tick>,
+        now: Tick,
+    ) -> Ask {
         self.refresh(lane, now);
-        let ahead = self.lanes.get(lane as usize).map_or(0, |lane| if retry { lane.retries.len() } else { lane.waiting() });
+        let ahead = self
+            .lanes
+            .get(lane as usize)
+            .map_or(0, |lane| if retry { lane.retries.len() } else { lane.waiting() });
         match self.when(lane, weights, ahead, now) {
             When::Now if ahead == 0 => Ask::Answered(self.grant(lane, weights, retry, now).ok_or_else(Refusal::lost)),
             When::Never(refusal) => Ask::Answered(Err(refusal)),
@@ -211,8 +232,16 @@ impl State {
     fn too_late(&self, lane: u32, at: Tick, now: Tick) -> Refusal {
         let paused = self.lanes.get(lane as usize).and_then(|lane| lane.pause.until(now));
         match paused {
-            Some(until) => Refusal { reason: StopReason::PausedPastDeadline, until: Some(until), remembered: None },
-            None => Refusal { reason: StopReason::QueuePastDeadline, until: Some(at), remembered: None },
+            Some(until) => Refusal {
+                reason: StopReason::PausedPastDeadline,
+                until: Some(until),
+                remembered: None,
+            },
+            None => Refusal {
+                reason: StopReason::QueuePastDeadline,
+                until: Some(at),
+                remembered: None,
+            },
         }
     }
 
@@ -229,7 +258,9 @@ impl State {
     /// What one that waits asks when it is woken: its answer, or until when to sleep if it is the one that holds the timer.
     pub(crate) fn poll(&mut self, place: Place, waker: &Waker, now: Tick, woken: &mut Vec<Waker>) -> Polled {
         let next = self.dispatch(now, woken);
-        let Some(waiter) = self.waiters.get_mut(place) else { return Polled::Answered(Err(Refusal::lost())) };
+        let Some(waiter) = self.waiters.get_mut(place) else {
+            return Polled::Answered(Err(Refusal::lost()));
+        };
         if waiter.answer.is_some() {
             let answer = self.leave(place, now, woken).unwrap_or_else(|| Err(Refusal::lost()));
             return Polled::Answered(answer);
@@ -283,9 +314,13 @@ impl State {
             let mut next: Option<Tick> = None;
             let mut first: Option<(bool, u64, u32, Weights, Option<Refusal>)> = None;
             for at in 0..self.busy.len() {
-                let Some(lane) = self.busy.get(at).copied() else { continue };
+                let Some(lane) = self.busy.get(at).copied() else {
+                    continue;
+                };
                 self.refresh(lane, now);
-                let Some((order, weights, retry, bound)) = self.head(lane) else { continue };
+                let Some((order, weights, retry, bound)) = self.head(lane) else {
+                    continue;
+                };
                 let found = match self.when(lane, weights, 0, now) {
                     When::Later => continue,
                     When::At(tick) if bound.is_some_and(|bound| tick > bound) => Some(self.too_late(lane, tick, now)),
@@ -296,16 +331,23 @@ impl State {
                     When::Now => None,
                     When::Never(refusal) => Some(refusal),
                 };
-                if first.as_ref().is_none_or(|(other_retry, other, ..)| (!retry, order) < (!other_retry, *other)) {
+                if first
+                    .as_ref()
+                    .is_none_or(|(other_retry, other, ..)| (!retry, order) < (!other_retry, *other))
+                {
                     first = Some((retry, order, lane, weights, found));
                 }
             }
-            let Some((retry, _, lane, weights, refusal)) = first else { return next };
+            let Some((retry, _, lane, weights, refusal)) = first else {
+                return next;
+            };
             let answer = match refusal {
                 Some(refusal) => Err(refusal),
                 None => self.grant(lane, weights, retry, now).ok_or_else(Refusal::lost),
             };
-            let Some(queue) = self.lanes.get_mut(lane as usize) else { return next };
+            let Some(queue) = self.lanes.get_mut(lane as usize) else {
+                return next;
+            };
             let line = if retry { &mut queue.retries } else { &mut queue.fresh };
             woken.extend(self.waiters.answer_head(line, answer));
             if queue.waiting() == 0 {
@@ -316,7 +358,11 @@ impl State {
 
     fn head(&self, lane: u32) -> Option<(u64, Weights, bool, Option<Tick>)> {
         let queue = self.lanes.get(lane as usize)?;
-        let line = if queue.retries.is_empty() { &queue.fresh } else { &queue.retries };
+        let line = if queue.retries.is_empty() {
+            &queue.fresh
+        } else {
+            &queue.retries
+        };
         let (order, waiter) = self.waiters.head(line)?;
         Some((order, waiter.weights, waiter.retry, waiter.bound))
     }
@@ -329,7 +375,8 @@ impl State {
             Some((holder, _)) => Some(holder),
             None => {
                 let lines = self.busy.iter().filter_map(|lane| self.lanes.get(*lane as usize));
-                self.waiters.another(lines.flat_map(|lane| [&lane.retries, &lane.fresh]))
+                self.waiters
+                    .another(lines.flat_map(|lane| [&lane.retries, &lane.fresh]))
             }
         };
         if let Some(waiter) = holder.and_then(|holder| self.waiters.get_mut(holder)) {
@@ -346,7 +393,9 @@ impl State {
     /// Brings what a lane knows up to the present.
     fn refresh(&mut self, lane: u32, now: Tick) {
         let ramp = self.ramp(now);
-        let Some(lane) = self.lanes.get_mut(lane as usize) else { return };
+        let Some(lane) = self.lanes.get_mut(lane as usize) else {
+            return;
+        };
         lane.rate.tick(now);
         lane.ceiling.tick(now);
         let rate = match (lane.rate.current(now), ramp) {
@@ -369,7 +418,9 @@ impl State {
 
     /// When a start fits, behind `ahead` others.
     fn when(&self, lane: u32, weights: Weights, ahead: u32, now: Tick) -> When {
-        let Some(lane) = self.lanes.get(lane as usize) else { return When::Never(Refusal::lost()) };
+        let Some(lane) = self.lanes.get(lane as usize) else {
+            return When::Never(Refusal::lost());
+        };
         if let Some(hold) = lane.hold.as_ref().filter(|hold| hold.until > now || hold.probing) {
             return When::Never(Refusal {
                 reason: StopReason::QuotaExhausted,
@@ -384,12 +435,20 @@ impl State {
                 Position::Closed | Position::HalfOpen { probing: false } => None,
             };
             if let Some(until) = until {
-                return When::Never(Refusal { reason: StopReason::CircuitOpen, until, remembered: None });
+                return When::Never(Refusal {
+                    reason: StopReason::CircuitOpen,
+                    until,
+                    remembered: None,
+                });
             }
         }
         let pause = lane.pause.until(now);
         if let Some(until) = pause.filter(|until| until.since(now) > self.rules.max_pause) {
-            return When::Never(Refusal { reason: StopReason::PausedPastDeadline, until: Some(until), remembered: None });
+            return When::Never(Refusal {
+                reason: StopReason::PausedPastDeadline,
+                until: Some(until),
+                remembered: None,
+            });
         }
         let ahead = f64::from(ahead);
         let model = lane.model.and_then(|model| self.models.get(model));
@@ -397,17 +456,19 @@ impl State {
         let ready = [
             pause.unwrap_or_default(),
             self.counters.ready_at(weights, ahead, on_credit, now),
-            model.map_or(Tick::default(), |model| model.counters.ready_at(weights, ahead, on_credit, now)),
-            lane.bucket.map_or(Tick::default(), |bucket| bucket.ready_behind(ahead, 1.0)),
+            model.map_or(Tick::default(), |model| {
+                model.counters.ready_at(weights, ahead, on_credit, now)
+            }),
+            lane.bucket
+                .map_or(Tick::default(), |bucket| bucket.ready_behind(ahead, 1.0)),
             lane.rate.not_before(now),
         ];
         let ready = ready.into_iter().max().unwrap_or_default();
         if ready > now {
             return When::At(ready);
         }
-        let room = self.ceiling.has_room()
-            && lane.ceiling.has_room()
-            && model.is_none_or(|model| model.ceiling.has_room());
+        let room =
+            self.ceiling.has_room() && lane.ceiling.has_room() && model.is_none_or(|model| model.ceiling.has_room());
         if room { When::Now } else { When::Later }
     }
 
@@ -448,7 +509,9 @@ impl State {
 
     /// The lane that a grant was for, unless another one stands there by now.
     fn granted(&mut self, grant: &Grant) -> Option<&mut Lane> {
-        self.lanes.get_mut(grant.lane as usize).filter(|lane| lane.generation == grant.generation)
+        self.lanes
+            .get_mut(grant.lane as usize)
+            .filter(|lane| lane.generation == grant.generation)
     }
 
     /// A start that was granted was not made: all that it took is given back.
@@ -513,7 +576,9 @@ impl State {
         let mut changes = Changes::new();
         let (longest, quota_hold) = (self.rules.longest_shared_hint, self.rules.quota_hold);
         let breaker = self.rules.breaker;
-        let Some(lane) = self.granted(grant) else { return changes };
+        let Some(lane) = self.granted(grant) else {
+            return changes;
+        };
         lane.rate.answered(grant.stamp, heard.requests, now);
         if heard.verdict.is_none() {
             if lane.pause.end(now) {
@@ -551,7 +616,11 @@ impl State {
                     if let (Some(hold), Some(answer)) = (quota_hold, heard.answer)
                         && is_held(cause, scope)
                     {
-                        lane.hold = Some(Hold { until: now + hold, answer, probing: false });
+                        lane.hold = Some(Hold {
+                            until: now + hold,
+                            answer,
+                            probing: false,
+                        });
                     }
                     None
                 }
@@ -564,11 +633,14 @@ impl State {
             }
         }
         if breaker && lane.breaker.hear(grant.pass, health(heard.verdict.as_ref()), now) {
-            changes.push((grant.lane, match lane.breaker.position(now) {
-                Position::Open(until) => Change::BreakerOpened { until },
-                Position::HalfOpen { .. } => Change::BreakerHalfOpen,
-                Position::Closed => Change::BreakerClosed,
-            }));
+            changes.push((
+                grant.lane,
+                match lane.breaker.position(now) {
+                    Position::Open(until) => Change::BreakerOpened { until },
+                    Position::HalfOpen { .. } => Change::BreakerHalfOpen,
+                    Position::Closed => Change::BreakerClosed,
+                },
+            ));
         }
         self.settle(now, woken);
         changes
@@ -578,15 +650,17 @@ impl State {
     /// is none left.
     pub(crate) fn pay_for_retry(&mut self, grant: &Grant, verdict: &Verdict, now: Tick) -> bool {
         let Some(lane) = self.granted(grant) else { return true };
-        let waits_its_turn = verdict.cause() == Cause::RateLimited && (lane.pause.until(now).is_some() || lane.bucket.is_some());
-        waits_its_turn || lane.budget.withdraw(now)
+        let paced = verdict.cause() == Cause::RateLimited && (lane.pause.until(now).is_some() || lane.bucket.is_some());
+        paced || lane.budget.withdraw(now)
     }
 }
 
 impl State {
     /// What a start of this size will take.
     pub(crate) fn weigh(&self, lane: u32, size: &Size, sizes: &Sizes) -> Weights {
-        self.lanes.get(lane as usize).map_or_else(Weights::default, |lane| lane.experience.weigh(size, sizes))
+        self.lanes
+            .get(lane as usize)
+            .map_or_else(Weights::default, |lane| lane.experience.weigh(size, sizes))
     }
 
     /// An answer has said what it took.
@@ -617,6 +691,10 @@ impl State {
         self.ceiling.limit().is_some()
             || lane.is_some_and(|lane| lane.ceiling.limit().is_some())
             || model.is_some_and(|model| model.ceiling.limit().is_some())
+    }
+
+    pub(crate) fn name(&self, grant: &Grant) -> Option<LaneName> {
+        self.lanes.get(grant.lane as usize).map(|lane| lane.name.clone())
     }
 
     pub(super) fn lanes(&self) -> impl Iterator<Item = &Lane> {
@@ -664,12 +742,20 @@ pub(crate) enum Polled {
 impl Refusal {
     /// The caller's time came first.
     pub(crate) const fn too_late() -> Self {
-        Self { reason: StopReason::QueuePastDeadline, until: None, remembered: None }
+        Self {
+            reason: StopReason::QueuePastDeadline,
+            until: None,
+            remembered: None,
+        }
     }
 
     /// The account has lost sight of a call. It cannot happen; if it does, the call goes without admission rather than being
     /// lost too.
     fn lost() -> Self {
-        Self { reason: StopReason::Cancelled, until: None, remembered: None }
+        Self {
+            reason: StopReason::Cancelled,
+            until: None,
+            remembered: None,
+        }
     }
 }

@@ -73,7 +73,11 @@ impl State {
             waiting: lane.waiting(),
             starts_per_minute: lane.bucket.map(|bucket| bucket.rate() * 60.0),
             paused_until: lane.pause.until(now).and_then(&wall),
-            held_until: lane.hold.as_ref().filter(|hold| hold.until > now).and_then(|hold| wall(hold.until)),
+            held_until: lane
+                .hold
+                .as_ref()
+                .filter(|hold| hold.until > now)
+                .and_then(|hold| wall(hold.until)),
             breaker: match lane.breaker.position(now) {
                 Position::Closed => BreakerStatus::Closed,
                 Position::Open(_) => BreakerStatus::Open,
@@ -82,6 +86,10 @@ impl State {
             retries_left: lane.budget.left(now),
             idle: now.since(lane.used_at),
         });
-        AccountStatus { in_flight, max_in_flight, lanes: lanes.collect() }
+        AccountStatus {
+            in_flight,
+            max_in_flight,
+            lanes: lanes.collect(),
+        }
     }
 }

@@ -43,7 +43,10 @@ impl Add<Duration> for Tick {
     type Output = Self;
 
     fn add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)))
+        Self(
+            self.0
+                .saturating_add(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)),
+        )
     }
 }
 
@@ -51,6 +54,9 @@ impl Sub<Duration> for Tick {
     type Output = Self;
 
     fn sub(self, duration: Duration) -> Self {
-        Self(self.0.saturating_sub(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)))
+        Self(
+            self.0
+                .saturating_sub(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)),
+        )
     }
 }

@@ -15,8 +15,20 @@ pub struct Usage {
     pub output_tokens: Option<u64>,
 }
 
-const INPUT: &[&str] = &["prompt_tokens", "input_tokens", "promptTokenCount", "inputTokens", "prompt_eval_count"];
-const OUTPUT: &[&str] = &["completion_tokens", "output_tokens", "candidatesTokenCount", "outputTokens", "eval_count"];
+const INPUT: &[&str] = &[
+    "prompt_tokens",
+    "input_tokens",
+    "promptTokenCount",
+    "inputTokens",
+    "prompt_eval_count",
+];
+const OUTPUT: &[&str] = &[
+    "completion_tokens",
+    "output_tokens",
+    "candidatesTokenCount",
+    "outputTokens",
+    "eval_count",
+];
 /// Counted beside the ones above.
 const MORE_INPUT: &[&str] = &["cache_creation_input_tokens"];
 const MORE_OUTPUT: &[&str] = &["thoughtsTokenCount"];
@@ -31,7 +43,11 @@ impl Usage {
             while let Some(at) = last_position(tail.get(..end).unwrap_or_default(), key.as_bytes()) {
                 end = at;
                 let quoted = at.checked_sub(1).and_then(|before| tail.get(before)) == Some(&b'\\');
-                let object = if key == "\"eval_count\"" { enclosing(tail, at) } else { value_after(tail, at + key.len()) };
+                let object = if key == "\"eval_count\"" {
+                    enclosing(tail, at)
+                } else {
+                    value_after(tail, at + key.len())
+                };
                 if let Some(usage) = object.filter(|_| !quoted).as_ref().map(Self::of) {
                     found.input_tokens = found.input_tokens.or(usage.input_tokens);
                     found.output_tokens = found.output_tokens.or(usage.output_tokens);
@@ -69,7 +85,11 @@ fn value_after(text: &[u8], at: usize) -> Option<Value> {
 
 /// The object on one line that a top-level key stands in (Ollama sends its counts beside the answer).
 fn enclosing(text: &[u8], at: usize) -> Option<Value> {
-    let start = text.get(..at)?.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+    let start = text
+        .get(..at)?
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |newline| newline + 1);
     let line = text.get(start..)?;
     Value::deserialize(&mut serde_json::Deserializer::from_slice(line)).ok()
 }
@@ -100,18 +120,36 @@ mod tests {
     use super::*;
 
     fn usage(input: impl Into<Option<u64>>, output: impl Into<Option<u64>>) -> Usage {
-        Usage { input_tokens: input.into(), output_tokens: output.into() }
+        Usage {
+            input_tokens: input.into(),
+            output_tokens: output.into(),
+        }
     }
 
     #[test]
     fn every_shape_is_read_and_an_unknown_one_is_not_zero() {
         let cases = [
-            (r#"{"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":34,"total_tokens":46}}"#, usage(12, 34)),
-            (r#"{"usage":{"input_tokens":5,"cache_creation_input_tokens":7,"cache_read_input_tokens":90,"output_tokens":3}}"#, usage(12, 3)),
-            (r#"{"usageMetadata":{"promptTokenCount":8,"candidatesTokenCount":2,"thoughtsTokenCount":40}}"#, usage(8, 42)),
+            (
+                r#"{"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":34,"total_tokens":46}}"#,
+                usage(12, 34),
+            ),
+            (
+                r#"{"usage":{"input_tokens":5,"cache_creation_input_tokens":7,"cache_read_input_tokens":90,"output_tokens":3}}"#,
+                usage(12, 3),
+            ),
+            (
+                r#"{"usageMetadata":{"promptTokenCount":8,"candidatesTokenCount":2,"thoughtsTokenCount":40}}"#,
+                usage(8, 42),
+            ),
             (r#"{"usage":{"inputTokens":30,"outputTokens":628}}"#, usage(30, 628)),
-            (r#"{"usage":{"billed_units":{"input_tokens":1},"tokens":{"input_tokens":9,"output_tokens":4}}}"#, usage(9, 4)),
-            ("{\"done\":false}\n{\"done\":true,\"prompt_eval_count\":26,\"eval_count\":298}\n", usage(26, 298)),
+            (
+                r#"{"usage":{"billed_units":{"input_tokens":1},"tokens":{"input_tokens":9,"output_tokens":4}}}"#,
+                usage(9, 4),
+            ),
+            (
+                "{\"done\":false}\n{\"done\":true,\"prompt_eval_count\":26,\"eval_count\":298}\n",
+                usage(26, 298),
+            ),
             (
                 "event: message_start\ndata: {\"message\":{\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}}\n\n\
                  event: message_delta\ndata: {\"delta\":{},\"usage\":{\"output_tokens\":15}}\n\n",
@@ -121,7 +159,10 @@ mod tests {
                 "data: {\"usage\":null}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n",
                 usage(1, 2),
             ),
-            (r#"{"content":"say \"usage\": {\"prompt_tokens\":99}"}"#, usage(None, None)),
+            (
+                r#"{"content":"say \"usage\": {\"prompt_tokens\":99}"}"#,
+                usage(None, None),
+            ),
             (r#"{"usage":{"credits":3}}"#, usage(None, None)),
             (r#"{"usage":{"prompt_tok"#, usage(None, None)),
             ("", usage(None, None)),
