@@ -35,7 +35,7 @@ pub struct Model {
     pub(crate) per_model: bool,
 }
 
-/// How a refusal says when to come back.
+/// How a refusal says when to come back. The wait is counted from the moment of the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// In `retry-after-ms`, and rounded up in `retry-after`; in the body as well, where the shape does that.
