@@ -166,7 +166,8 @@ impl Model {
         self
     }
 
-    /// Counts refused calls against the limits of requests. A client that does not stop is then never let in.
+    /// Counts refused calls against the limits of requests. A client that does not stop is then
+    /// never let in, nor is a crowd without a plan in common: give such a run an end.
     pub fn counting_refusals(mut self) -> Model {
         self.counts_refusals = true;
         self
