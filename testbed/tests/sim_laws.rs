@@ -412,3 +412,56 @@ fn answers_have_the_length_that_the_seed_draws() {
     );
     assert!(lengths(4, Output::Fixed(12)).iter().all(|length| *length == 12));
 }
+
+#[test]
+fn tokens_that_are_settled_are_free_again_in_every_law() {
+    let laws = [
+        Law::bucket(1000, 10 * SECOND, 1000),
+        Law::window(1000, 10 * SECOND),
+        Law::sliding(1000, 10 * SECOND),
+    ];
+    for (law, seed) in laws.into_iter().flat_map(|law| (0..8).map(move |seed| (law, seed))) {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let model = openai().tokens(Tokens::Total, law, Charge::UpfrontSettled);
+        let mut provider = provider(model.latency(Latency::Fixed(Duration::ZERO)));
+        // When each call came, and what it costs by now.
+        let (mut now, mut charged, mut open) = (0, Vec::<(u64, u64)>::new(), Vec::new());
+        for _ in 0..400 {
+            now += rng.random_range(0..800);
+            if rng.random::<bool>() && !open.is_empty() {
+                let (index, slot, cost): (usize, Slot, u64) = open.swap_remove(rng.random_range(0..open.len()));
+                provider.finish(ms(now), slot);
+                charged[index].1 = cost;
+            }
+            let (input, max, output) = (
+                rng.random_range(1..150),
+                rng.random_range(1..300),
+                rng.random_range(0..300),
+            );
+            let call = Call {
+                max_tokens: Some(max),
+                output_tokens: Some(output),
+                ..Call::new(input)
+            };
+            let before = charged.iter();
+            let used: u64 = match law {
+                Law::Window { .. } => before
+                    .filter(|(at, _)| at / 10_000 == now / 10_000)
+                    .map(|(_, cost)| cost)
+                    .sum(),
+                _ => before.filter(|(at, _)| at + 10_000 > now).map(|(_, cost)| cost).sum(),
+            };
+            let mut reply = provider.arrive(ms(now), &call);
+            let admitted = refused(&reply).is_none();
+            match law {
+                // What a bucket takes back may overflow, so that only one side is sure.
+                Law::Bucket { .. } => assert!(admitted || used + input + max > 1000, "seed {seed} at {now}"),
+                _ => assert_eq!(admitted, used + input + max <= 1000, "{law:?}, seed {seed}, at {now}"),
+            }
+            if let Some(slot) = reply.slot.take() {
+                open.push((charged.len(), slot, input + output.min(max)));
+                charged.push((now, input + max));
+            }
+        }
+    }
+}
