@@ -1,7 +1,5 @@
 //! An account knows all limits of one key together and the calls under way. It does not know what answers look like.
 
-use std::collections::BTreeMap;
-
 use super::background::Background;
 use super::growth::Growth;
 use super::law::Law;
@@ -9,6 +7,7 @@ use super::meter::{Meter, NEVER, Nanos, nanos};
 use super::model::Model;
 use super::reply::Refusal;
 use super::tokens::{Demand, TokenLimit, Tokens};
+use super::under_way::{Ended, UnderWay};
 use super::window::Window;
 
 const DAY: Nanos = 24 * 60 * 60 * 1_000_000_000;
@@ -25,19 +24,8 @@ pub(crate) struct Account {
     counts_refusals: bool,
     /// Whether any limit is charged as tokens appear.
     on_produce: bool,
-    calls: BTreeMap<u64, UnderWay>,
-    next_call: u64,
+    calls: UnderWay,
     now: Nanos,
-}
-
-/// A call that has been admitted and has not ended.
-#[derive(Clone, Copy, Debug)]
-struct UnderWay {
-    from: Nanos,
-    to: Nanos,
-    max: u64,
-    output: u64,
-    produced: u64,
 }
 
 /// Why a call is refused, and until when.
@@ -46,13 +34,6 @@ pub(crate) struct Refused {
     pub(crate) kind: Refusal,
     /// [`NEVER`] where no time is known.
     pub(crate) until: Nanos,
-}
-
-/// How a call ended.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
-    pub(crate) produced: u64,
-    pub(crate) whole: bool,
 }
 
 impl Account {
@@ -76,8 +57,7 @@ impl Account {
             concurrency: model.concurrency,
             background: model.background.map(|(calls, per)| Background::new(calls, nanos(per))),
             counts_refusals: model.counts_refusals,
-            calls: BTreeMap::new(),
-            next_call: 0,
+            calls: UnderWay::default(),
             now: 0,
         }
     }
@@ -97,7 +77,7 @@ impl Account {
         }
         self.now = self.now.max(now);
         if self.on_produce {
-            let produced = self.calls.values_mut().map(|call| call.produce(now)).sum();
+            let produced = self.calls.produce(now);
             self.charge_produced(now, produced);
         }
     }
@@ -172,32 +152,17 @@ impl Account {
 
     /// Enters a call just admitted, which will have produced `output` at `to`.
     pub(crate) fn begin(&mut self, to: Nanos, max: u64, output: u64) -> u64 {
-        let id = self.next_call;
-        self.next_call += 1;
-        let call = UnderWay {
-            from: self.now,
-            to,
-            max,
-            output,
-            produced: 0,
-        };
-        self.calls.insert(id, call);
-        id
+        self.calls.begin(self.now, to, max, output)
     }
 
     /// Ends a call at the time of the last [`advance`](Account::advance), whether it has come to its end or not.
     pub(crate) fn end(&mut self, id: u64) -> Option<Ended> {
-        let now = self.now;
-        let mut call = self.calls.remove(&id)?;
-        let produced = call.produce(now);
-        self.charge_produced(now, produced);
+        let ended = self.calls.end(id, self.now)?;
+        self.charge_produced(self.now, ended.latest);
         for limit in &mut self.tokens {
-            limit.settle(now, call.from, call.max, call.produced);
+            limit.settle(self.now, ended.from, ended.max, ended.produced);
         }
-        Some(Ended {
-            produced: call.produced,
-            whole: now >= call.to,
-        })
+        Some(ended)
     }
 
     /// The first moment from `now` on at which all limits of requests let one more pass.
@@ -245,19 +210,5 @@ impl Account {
         for limit in &mut self.tokens {
             limit.produce(now, tokens);
         }
-    }
-}
-
-impl UnderWay {
-    /// The tokens that have appeared since the last time; they appear evenly.
-    fn produce(&mut self, now: Nanos) -> u64 {
-        let before = self.produced;
-        self.produced = if now >= self.to {
-            self.output
-        } else {
-            let part = u128::from(self.output) * u128::from(now.saturating_sub(self.from));
-            u64::try_from(part / u128::from(self.to - self.from)).unwrap_or(self.output)
-        };
-        self.produced - before
     }
 }

@@ -56,6 +56,7 @@ mod sliding;
 mod tally;
 mod tokens;
 mod transport;
+mod under_way;
 mod window;
 
 pub use call::Call;

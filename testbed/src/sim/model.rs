@@ -35,7 +35,7 @@ pub struct Model {
     pub(crate) per_model: bool,
 }
 
-/// How a refusal says when to come back.
+/// How a refusal says when to come back. The wait is counted from the moment of the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// In `retry-after-ms`, and rounded up in `retry-after`; in the body as well, where the shape does that.
@@ -166,7 +166,8 @@ impl Model {
         self
     }
 
-    /// Counts refused calls against the limits of requests. A client that does not stop is then never let in.
+    /// Counts refused calls against the limits of requests. A client that does not stop is then
+    /// never let in, nor is a crowd without a plan in common: give such a run an end.
     pub fn counting_refusals(mut self) -> Model {
         self.counts_refusals = true;
         self

@@ -18,10 +18,11 @@ pub enum Tokens {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charge {
     /// As they are produced. A call is admitted while anything is left, so the limit can be driven into debt.
+    /// A hint looks at the debt of that moment, and not at what the calls under way will add to it.
     OnProduce,
     /// `max_tokens` on arrival, whatever is produced.
     UpfrontFinal,
-    /// `max_tokens` on arrival; what was not produced is given back at the end.
+    /// `max_tokens` on arrival; what was not produced is given back at the end. A hint does not foresee that.
     UpfrontSettled,
 }
 

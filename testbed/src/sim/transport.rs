@@ -97,7 +97,12 @@ impl Body for AnswerBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let left: usize = self.answer.reply.pieces.iter().map(|piece| piece.bytes.len()).sum();
-        SizeHint::with_exact(u64::try_from(left).unwrap_or(u64::MAX))
+        let pieces = &self.answer.reply.pieces;
+        let left: usize = pieces.iter().map(|piece| piece.bytes.len()).sum();
+        match pieces.len() {
+            0 | 1 => SizeHint::with_exact(u64::try_from(left).unwrap_or(u64::MAX)),
+            // The length of a stream is not known beforehand.
+            _ => SizeHint::default(),
+        }
     }
 }
