@@ -23,7 +23,7 @@ mod usage;
 
 use std::future::poll_fn;
 use std::hash::RandomState;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime};
@@ -38,8 +38,8 @@ pub use usage::Usage;
 
 pub(crate) use hold::Remembered;
 pub(crate) use lane::Asked;
-pub(crate) use permit::Admitted;
-pub(crate) use state::{Change, Heard};
+pub(crate) use permit::{Admitted, Paid};
+pub(crate) use state::Change;
 pub(crate) use usage::Tail;
 
 pub(crate) use headers::RequestLimit;
@@ -75,12 +75,14 @@ pub struct Account {
 
 struct Shared {
     base: Instant,
-    clock: Box<dyn Clock>,
+    clock: Arc<dyn Clock>,
     hasher: RandomState,
     names: LaneNames,
     sizes: Sizes,
     /// Nothing is configured, and no provider has spoken: there is nothing to ask.
     quiet: AtomicBool,
+    /// Requests in flight that were sent while it was quiet.
+    unasked: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -96,7 +98,7 @@ impl Account {
         Self::builder().slow_start().made()
     }
 
-    fn new(names: LaneNames, sizes: Sizes, clock: Box<dyn Clock>, quiet: bool, rules: state::Rules) -> Self {
+    fn new(names: LaneNames, sizes: Sizes, clock: Arc<dyn Clock>, quiet: bool, rules: state::Rules) -> Self {
         Self {
             shared: Arc::new(Shared {
                 base: clock.now(),
@@ -105,6 +107,7 @@ impl Account {
                 names,
                 sizes,
                 quiet: AtomicBool::new(quiet),
+                unasked: AtomicU32::new(0),
                 state: Mutex::new(State::new(rules, Tick::default())),
             }),
         }
@@ -183,6 +186,7 @@ impl Account {
         }
         let key = shared.names.key(asked, &shared.hasher);
         let size = if shared.sizes.count { size() } else { Size::NONE };
+        let mut woken = Vec::new();
         let (mut state, now) = (shared.lock(), shared.now());
         let lane = state.lane(key, || shared.names.name(asked), now);
         let weights = if shared.sizes.count {
@@ -190,15 +194,17 @@ impl Account {
         } else {
             Weights::default()
         };
-        let answer = match state.try_start(lane, weights, retry, bound, now) {
-            Ask::Answered(answer) => answer,
-            Ask::Wait => match state.join(lane, weights, retry, bound) {
-                Some(place) => return Err((place, size)),
-                None => return Ok(Ok(Admitted::unasked(self.clone()))),
-            },
+        let answer = match state.try_start(lane, weights, retry, bound, now, &mut woken) {
+            Ask::Answered(answer) => Ok(answer),
+            Ask::Wait => Err(state.join(lane, weights, retry, bound)),
         };
         drop(state);
-        Ok(self.admitted(answer, size, now))
+        woken.into_iter().for_each(Waker::wake);
+        match answer {
+            Ok(answer) => Ok(self.admitted(answer, size, now)),
+            Err(Some(place)) => Err((place, size)),
+            Err(None) => Ok(Ok(Admitted::unasked(self.clone()))),
+        }
     }
 
     /// Counts a send that was made while the account was quiet.
@@ -301,14 +307,18 @@ impl Waiting<'_> {
         let deadline = bound.and_then(|bound| bound.instant(self.shared.base));
         let shared = self.shared;
         let waiting = poll_fn(|cx| self.poll(cx));
-        match deadline {
-            None => waiting.await,
+        let answer = match deadline {
+            None => Some(waiting.await),
             Some(deadline) => tokio::select! {
                 biased;
-                answer = waiting => answer,
-                () = shared.clock.sleep_until(deadline) => Err(state::Refusal::too_late()),
+                answer = waiting => Some(answer),
+                () = shared.clock.sleep_until(deadline) => None,
             },
-        }
+        };
+        answer.unwrap_or_else(|| {
+            self.done = true;
+            shared.with(|state, now, woken| state.expire(self.place, now, woken))
+        })
     }
 
     fn poll(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Answer> {

@@ -31,6 +31,11 @@ impl Bucket {
         }
     }
 
+    /// Units that the full bucket holds.
+    pub(crate) const fn capacity(&self) -> f64 {
+        self.capacity
+    }
+
     /// Units a second.
     pub(crate) fn rate(&self) -> f64 {
         1.0 / self.interval
@@ -48,9 +53,14 @@ impl Bucket {
         self.empty_at.plus_seconds(weight.min(self.capacity) * self.interval) - Duration::from_nanos(2)
     }
 
-    /// When a start of this weight would fit behind others of `ahead` in all.
-    pub(crate) fn ready_behind(&self, ahead: f64, weight: f64) -> Tick {
-        self.ready_at(weight).plus_seconds(ahead * self.interval)
+    /// When a start of this weight would fit behind others of `ahead` in all, the first of them now at the earliest.
+    pub(crate) fn ready_behind(&self, ahead: f64, weight: f64, now: Tick) -> Tick {
+        if ahead <= 0.0 {
+            return self.ready_at(weight);
+        }
+        let mut behind = *self;
+        behind.charge(ahead, now);
+        behind.ready_at(weight)
     }
 
     /// Pays for a start.
