@@ -80,6 +80,11 @@ impl Hold {
         (until > now).then(|| self.renewed_at.map_or(until, |renewed| renewed.max(until)))
     }
 
+    /// Until when calls are answered from memory, if they are.
+    pub(crate) fn held_until(&self, now: Tick) -> Option<Tick> {
+        Some(self.until).filter(|until| *until > now)
+    }
+
     /// One may pass, to see whether it still holds.
     pub(crate) fn probe(&mut self, by: Stamp, now: Tick) {
         self.probe = Some((by, now + LEASE));

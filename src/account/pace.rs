@@ -42,6 +42,7 @@ impl Bucket {
     }
 
     /// What is in it; negative if it is in debt.
+    #[cfg(test)]
     pub(crate) fn level(&self, now: Tick) -> f64 {
         (now.seconds_since(self.empty_at) / self.interval).min(self.capacity)
     }

@@ -89,7 +89,7 @@ impl Admitted {
             answer,
             unasked: self.account.shared.unasked.load(Ordering::Relaxed),
         };
-        match &self.grant {
+        match &mut self.grant {
             Some(grant) => self
                 .account
                 .shared

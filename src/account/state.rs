@@ -67,6 +67,8 @@ pub(crate) struct Grant {
     pub(crate) pass: Pass,
     retry: bool,
     on_credit: bool,
+    /// It does not count as in flight any more.
+    landed: bool,
 }
 
 /// The order among those that wait: retries first, then as they came.
@@ -620,6 +622,7 @@ impl State {
             pass: lane.breaker.pass(now),
             retry,
             on_credit,
+            landed: false,
         };
         if let Some(model) = lane.model.and_then(|model| self.models.get_mut(model)) {
             model.counters.charge(weights, on_credit, now);
@@ -669,22 +672,31 @@ impl State {
         self.finish(grant, now, woken);
     }
 
-    /// A request is no longer in flight.
+    /// A request is over.
     pub(crate) fn finish(&mut self, grant: &Grant, now: Tick, woken: &mut Vec<Waker>) {
-        let mut model = None;
         if let Some(lane) = self.granted(grant) {
-            model = lane.model;
-            lane.ceiling.leave();
             lane.breaker.give_back(grant.pass);
             if let Some(hold) = lane.hold.as_mut().filter(|hold| hold.is_probed_by(grant.stamp)) {
                 hold.give_back();
             }
         }
+        if !grant.landed {
+            self.land(grant);
+        }
+        self.settle(now, woken);
+    }
+
+    /// A request is no longer in flight.
+    fn land(&mut self, grant: &Grant) {
+        let mut model = None;
+        if let Some(lane) = self.granted(grant) {
+            model = lane.model;
+            lane.ceiling.leave();
+        }
         self.ceiling.leave();
         if let Some(model) = model.and_then(|model| self.models.get_mut(model)) {
             model.ceiling.leave();
         }
-        self.settle(now, woken);
     }
 
     /// Tokens were other than reserved: gives back, or charges, the difference.
@@ -712,10 +724,18 @@ pub(crate) struct Heard {
 
 impl State {
     /// Hears what came of an attempt.
-    pub(crate) fn hear(&mut self, grant: &Grant, heard: Heard, now: Tick, woken: &mut Vec<Waker>) -> Changes {
+    pub(crate) fn hear(&mut self, grant: &mut Grant, heard: Heard, now: Tick, woken: &mut Vec<Waker>) -> Changes {
         let mut changes = Changes::new();
         let (longest, quota_hold) = (self.rules.longest_shared_hint, self.rules.quota_hold);
         let breaker = self.rules.breaker;
+        let (cause, scope) = heard.verdict.map_or((Cause::Other, Scope::Unknown), |verdict| {
+            (verdict.cause(), verdict.scope())
+        });
+        if (cause, scope) == (Cause::RateLimited, Scope::Concurrency) && !grant.landed {
+            // the provider has not let it in
+            grant.landed = true;
+            self.land(grant);
+        }
         let Some(lane) = self.granted(grant) else {
             return changes;
         };
