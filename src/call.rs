@@ -154,11 +154,17 @@ impl<'a> Call<'a> {
             .map(|bound| account.tick(bound));
         let request = outgoing.request();
         let asked = self.clock().now();
-        let admitted = account
+        let mut admitted = account
             .start(&Asked::of(request), || account.size(request), retry, bound)
             .await;
         self.reached = self.clock().now();
         self.outcome.add_wait(self.reached.saturating_duration_since(asked));
+        let streams = request.body().is_some_and(|body| body.as_bytes().is_none());
+        if let Ok(permit) = &mut admitted
+            && (streams || self.outcome.sends().saturating_add(1) >= self.policy.max_attempts)
+        {
+            permit.keep(&Asked::of(request));
+        }
         if let Some(probe) = admitted.as_ref().ok().filter(|permit| permit.probes_breaker())
             && self.info.is_some()
         {

@@ -106,6 +106,14 @@ impl Breaker {
         }
     }
 
+    /// As an attempt that was made without asking passes: it probes nothing.
+    pub(crate) const fn unasked(&self) -> Pass {
+        Pass {
+            generation: self.generation,
+            probe: false,
+        }
+    }
+
     /// A probe came back without an answer, or was dropped: another may go.
     pub(crate) fn give_back(&mut self, pass: Pass) {
         if pass.probe && pass.generation == self.generation {

@@ -6,11 +6,11 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use http::{HeaderMap, header};
 use reqwest::Url;
 
-use super::breaker::Breaker;
+use super::breaker::{Breaker, Pass};
 use super::budget::Budget;
 use super::concurrency::Ceiling;
 use super::hold::Hold;
-use super::learn::Rate;
+use super::learn::{Rate, Stamp};
 use super::pace::Bucket;
 use super::pause::Pause;
 use super::queue::Line;
@@ -22,6 +22,13 @@ use crate::json::top_level;
 /// the hash says nothing to anybody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct LaneKey(u64);
+
+/// A lane that may be needed when the request is gone.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) key: LaneKey,
+    pub(crate) name: LaneName,
+}
 
 /// What may be told of a lane.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -62,6 +69,9 @@ pub(crate) struct Lane {
     pub(crate) model: Option<usize>,
     pub(crate) experience: Experience,
     pub(crate) used_at: Tick,
+    /// What those pass for that were sent before anything was known of the lane: all of them at once, and earlier than
+    /// whatever has been learnt since.
+    pub(crate) early: Option<(Stamp, Pass)>,
 }
 
 impl Lane {

@@ -47,7 +47,7 @@ pub(crate) use headers::RequestLimit;
 use crate::clock::Clock;
 use crate::error::RetryError;
 use crate::outcome::StopReason;
-use lane::LaneNames;
+use lane::{Known, LaneNames};
 use limits::Weights;
 use queue::Place;
 use size::{Size, Sizes};
@@ -137,6 +137,8 @@ impl Account {
     /// [`RetryError::Refused`] with the reason and, if it is known, the time at which it is worth to ask again.
     pub async fn admit(&self, cost: Cost, deadline: Option<Instant>) -> Result<Permit, RetryError> {
         let bound = deadline.map(|deadline| Tick::at(deadline, self.shared.base));
+        // the request will not be here when its answer is reported
+        self.shared.quiet.store(false, Ordering::Relaxed);
         let asked = Asked::by_hand(cost.model.as_deref());
         let admitted = self.start(&asked, || cost.size(), false, bound).await;
         admitted
@@ -208,14 +210,22 @@ impl Account {
     }
 
     /// Counts a send that was made while the account was quiet.
-    fn adopt(&self, asked: &Asked<'_>) -> Option<state::Grant> {
+    fn adopt(&self, known: Known) -> Option<state::Grant> {
         let shared = &self.shared;
         shared.quiet.store(false, Ordering::Relaxed);
-        let key = shared.names.key(asked, &shared.hasher);
+        let others = shared.unasked.load(Ordering::Relaxed).saturating_sub(1);
         shared.with(|state, now, _| {
-            let lane = state.lane(key, || shared.names.name(asked), now);
-            state.adopt(lane, now)
+            let lane = state.lane(known.key, || known.name, now);
+            state.adopt(lane, others, now)
         })
+    }
+
+    /// The lane of what was asked, for when it is gone.
+    fn know(&self, asked: &Asked<'_>) -> Known {
+        Known {
+            key: self.shared.names.key(asked, &self.shared.hasher),
+            name: self.shared.names.name(asked),
+        }
     }
 
     fn admitted(&self, answer: Answer, size: Size, now: Tick) -> Result<Admitted, Refused> {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use super::hold::Remembered;
-use super::lane::LaneName;
+use super::lane::{Known, LaneName};
 use super::size::Size;
 use super::state::{Changes, Grant, Heard, Payment};
 use super::tick::Tick;
@@ -46,6 +46,8 @@ pub(crate) struct Admitted {
     /// `None` while the account is quiet: nothing was asked of it.
     grant: Option<Grant>,
     size: Size,
+    /// Its lane, where the request will not be there to tell it.
+    known: Option<Box<Known>>,
 }
 
 impl Admitted {
@@ -54,6 +56,7 @@ impl Admitted {
             account,
             grant: Some(grant),
             size,
+            known: None,
         }
     }
 
@@ -63,13 +66,25 @@ impl Admitted {
             account,
             grant: None,
             size: Size::NONE,
+            known: None,
+        }
+    }
+
+    /// The request goes with this send: what may still be asked of it is noted.
+    pub(crate) fn keep(&mut self, asked: &Asked<'_>) {
+        if self.grant.is_none() {
+            self.known = Some(Box::new(self.account.know(asked)));
         }
     }
 
     /// A provider has spoken to a quiet account: the send that it answered is counted after the fact.
     pub(crate) fn adopt(&mut self, asked: &Asked<'_>) {
         if self.grant.is_none() {
-            self.grant = self.account.adopt(asked);
+            let known = self
+                .known
+                .take()
+                .map_or_else(|| self.account.know(asked), |known| *known);
+            self.grant = self.account.adopt(known);
             if self.grant.is_some() {
                 self.account.shared.unasked.fetch_sub(1, Ordering::Relaxed);
             }

@@ -234,6 +234,7 @@ impl State {
             model,
             experience: Experience::default(),
             used_at: now,
+            early: None,
         }
     }
 
@@ -862,12 +863,34 @@ impl State {
         self.correct(grant, over, now, woken);
     }
 
-    /// Counts a send that was made without asking.
-    pub(crate) fn adopt(&mut self, lane: u32, now: Tick) -> Option<Grant> {
-        self.refresh(lane, now);
-        let grant = self.grant(lane, Weights::default(), false, now);
-        self.made(grant.as_ref(), now);
-        grant
+    /// Counts a send that was made without asking, like `others` that have not been heard of yet. It takes nothing, and is
+    /// earlier than whatever has been learnt in the meantime.
+    pub(crate) fn adopt(&mut self, slot: u32, others: u32, now: Tick) -> Option<Grant> {
+        let lane = self.lanes.get_mut(slot as usize)?;
+        let (stamp, pass) = *lane.early.get_or_insert_with(|| {
+            let stamp = lane.rate.start(now);
+            (0..others).for_each(|_| drop(lane.rate.start(now)));
+            (stamp, lane.breaker.unasked())
+        });
+        lane.used_at = now;
+        lane.budget.deposit(now);
+        lane.ceiling.enter();
+        let grant = Grant {
+            lane: slot,
+            generation: lane.generation,
+            weights: Weights::default(),
+            stamp,
+            pass,
+            retry: false,
+            on_credit: false,
+            landed: false,
+        };
+        if let Some(model) = lane.model.and_then(|model| self.models.get_mut(model)) {
+            model.ceiling.enter();
+        }
+        self.ceiling.enter();
+        self.first_start.get_or_insert(now);
+        Some(grant)
     }
 
     /// Is there a limit on what is in flight that this start counts towards?

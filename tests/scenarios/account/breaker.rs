@@ -2,17 +2,18 @@
 
 use std::sync::{Arc, Mutex};
 
-use reqwest_ai_retry::{Account, BreakerStatus, Event, Outcome, RetryMiddleware, StopReason};
+use reqwest_ai_retry::{Account, Backoff, BreakerStatus, Event, Outcome, RetryMiddleware, StopReason};
 use tokio::time::sleep;
 
-use crate::stub::{Item, Stub, chat, crowd, exact, hang, reply, secs, stop};
+use crate::stub::{Item, Stub, chat, crowd, exact, hang, millis, reply, secs, stop};
 
 fn built() -> Account {
     Account::builder().build().unwrap()
 }
 
 async fn after(script: Vec<Item>, calls: usize) -> BreakerStatus {
-    let account = built();
+    // one that counts from the first call on
+    let account = Account::builder().max_concurrency(100).build().unwrap();
     let client = Stub::new(script).sharing(&account, exact().max_attempts(1).attempt_timeout(secs(1)));
     for _ in 0..calls {
         drop(chat(&client, "m").await);
@@ -71,7 +72,10 @@ async fn it_is_per_lane_and_may_be_left_out() {
 #[tokio::test(start_paused = true)]
 async fn a_retry_that_meets_an_open_circuit_gets_the_last_answer() {
     let server = Stub::new([reply(503).json(r#"{"error":{"message":"Overloaded"}}"#)]);
-    let client = server.sharing(&built(), exact().max_attempts(10));
+    let client = server.sharing(
+        &built(),
+        exact().max_attempts(10).backoff(Backoff::constant(millis(500))),
+    );
     let response = chat(&client, "m").await.unwrap();
     assert_eq!((response.status().as_u16(), server.n()), (503, 5));
     let outcome = Outcome::of(&response).unwrap().clone();

@@ -99,9 +99,9 @@ async fn lanes_are_told_apart_by_origin_model_and_credential() {
         for (name, value) in [
             ("authorization", "Bearer one"),
             ("authorization", "Bearer two"),
-            ("x-api-key", "one"),
-            ("api-key", "one"),
-            ("x-goog-api-key", "one"),
+            ("x-api-key", "three"),
+            ("api-key", "four"),
+            ("x-goog-api-key", "five"),
         ] {
             client.post(CHAT).header(name, value).body(PROMPT).send().await.unwrap();
         }

@@ -122,10 +122,9 @@ async fn a_pause_and_its_end_are_told() {
         .policy(exact())
         .observer(move |event: &Event<'_>| match event {
             Event::Paused { lane, until, .. } => {
-                assert!(until.is_some());
-                seen.lock()
-                    .unwrap()
-                    .push(format!("paused {} {}", lane.host(), lane.model()));
+                let left = until.unwrap().duration_since(std::time::SystemTime::now()).unwrap();
+                let told = format!("paused {} {} {}", lane.host(), lane.model(), left.as_secs_f64().round());
+                seen.lock().unwrap().push(told);
             }
             Event::Resumed { lane, .. } => seen.lock().unwrap().push(format!("resumed {}", lane.model())),
             _ => {}
@@ -134,7 +133,7 @@ async fn a_pause_and_its_end_are_told() {
     let client = Stub::new(script).under([retry.build()]);
     crowd(&client, 2).await;
     crowd(&client, 3).await;
-    assert_eq!(*told.lock().unwrap(), ["paused 127.0.0.1 m", "resumed m"]);
+    assert_eq!(*told.lock().unwrap(), ["paused 127.0.0.1 m 3", "resumed m"]);
 }
 
 /// A refusal for growing too fast halves the pace.

@@ -148,7 +148,7 @@ async fn input_is_estimated() {
     assert_eq!(second_waits(&estimates(Account::builder()), answer, 4_000).await, 0);
     let account = estimates(Account::builder().estimate_input(|_| 500));
     assert_eq!(second_waits(&account, "{}", 4_000).await, 0);
-    assert_eq!(second_waits(&account, "{}", 4_000).await, 50);
+    assert_eq!(second_waits(&account, "{}", 4_000).await, 100);
 }
 
 /// The usage is read as the body passes, in JSON and in streams; what has another shape is not nothing.
