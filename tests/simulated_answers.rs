@@ -45,7 +45,6 @@ fn second(model: Model) -> Reply {
 #[test]
 fn refusals_are_read_as_what_they_are() {
     let minute = |amount| Law::bucket(amount, MINUTE, amount);
-    let of_tokens = [Scope::InputTokens, Scope::OutputTokens];
     let mut wrong = Vec::new();
     for shape in [Shape::OpenAi, Shape::Anthropic, Shape::Gemini] {
         let model = || Model::new(shape);
@@ -65,8 +64,7 @@ fn refusals_are_read_as_what_they_are() {
                 let reply = second(model.clone().headers(headers));
                 let verdict = read(shape, &reply);
                 let read = match verdict.scope() {
-                    // Gemini's tokens are not told apart, and a quota need not say of what it is.
-                    Scope::Tokens if shape == Shape::Gemini && of_tokens.contains(&scope) => scope,
+                    // a quota need not say of what it is
                     _ if class == spent => scope,
                     read => read,
                 };

@@ -46,6 +46,12 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
+    /// Of what was sent before anything was known.
+    pub(crate) const EARLY: Self = Self {
+        generation: 0,
+        probe: false,
+    };
+
     pub(crate) const fn is_probe(self) -> bool {
         self.probe
     }
@@ -103,14 +109,6 @@ impl Breaker {
         Pass {
             generation: self.generation,
             probe,
-        }
-    }
-
-    /// As an attempt that was made without asking passes: it probes nothing.
-    pub(crate) const fn unasked(&self) -> Pass {
-        Pass {
-            generation: self.generation,
-            probe: false,
         }
     }
 

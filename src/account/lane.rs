@@ -6,11 +6,11 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use http::{HeaderMap, header};
 use reqwest::Url;
 
-use super::breaker::{Breaker, Pass};
+use super::breaker::Breaker;
 use super::budget::Budget;
 use super::concurrency::Ceiling;
 use super::hold::Hold;
-use super::learn::{Rate, Stamp};
+use super::learn::Rate;
 use super::pace::Bucket;
 use super::pause::Pause;
 use super::queue::Line;
@@ -69,9 +69,6 @@ pub(crate) struct Lane {
     pub(crate) model: Option<usize>,
     pub(crate) experience: Experience,
     pub(crate) used_at: Tick,
-    /// What those pass for that were sent before anything was known of the lane: all of them at once, and earlier than
-    /// whatever has been learnt since.
-    pub(crate) early: Option<(Stamp, Pass)>,
 }
 
 impl Lane {

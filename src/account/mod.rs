@@ -23,7 +23,7 @@ mod usage;
 
 use std::future::poll_fn;
 use std::hash::RandomState;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime};
@@ -81,8 +81,10 @@ struct Shared {
     sizes: Sizes,
     /// Nothing is configured, and no provider has spoken: there is nothing to ask.
     quiet: AtomicBool,
-    /// Requests in flight that were sent while it was quiet.
-    unasked: AtomicU32,
+    /// Sends that were made without asking.
+    unasked: AtomicU64,
+    /// Those of them that are in flight.
+    unasked_in_flight: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -107,7 +109,8 @@ impl Account {
                 names,
                 sizes,
                 quiet: AtomicBool::new(quiet),
-                unasked: AtomicU32::new(0),
+                unasked: AtomicU64::new(0),
+                unasked_in_flight: AtomicU32::new(0),
                 state: Mutex::new(State::new(rules, Tick::default())),
             }),
         }
@@ -184,6 +187,7 @@ impl Account {
     ) -> Result<Result<Admitted, Refused>, (Place, Size)> {
         let shared = &self.shared;
         if shared.quiet.load(Ordering::Relaxed) {
+            shared.unasked.fetch_add(1, Ordering::Relaxed);
             return Ok(Ok(Admitted::unasked(self.clone())));
         }
         let key = shared.names.key(asked, &shared.hasher);
@@ -213,10 +217,9 @@ impl Account {
     fn adopt(&self, known: Known) -> Option<state::Grant> {
         let shared = &self.shared;
         shared.quiet.store(false, Ordering::Relaxed);
-        let others = shared.unasked.load(Ordering::Relaxed).saturating_sub(1);
         shared.with(|state, now, _| {
             let lane = state.lane(known.key, || known.name, now);
-            state.adopt(lane, others, now)
+            state.adopt(lane, shared.unasked.load(Ordering::Relaxed), now)
         })
     }
 

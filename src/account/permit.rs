@@ -61,7 +61,7 @@ impl Admitted {
     }
 
     pub(super) fn unasked(account: Account) -> Self {
-        account.shared.unasked.fetch_add(1, Ordering::Relaxed);
+        account.shared.unasked_in_flight.fetch_add(1, Ordering::Relaxed);
         Self {
             account,
             grant: None,
@@ -86,7 +86,7 @@ impl Admitted {
                 .map_or_else(|| self.account.know(asked), |known| *known);
             self.grant = self.account.adopt(known);
             if self.grant.is_some() {
-                self.account.shared.unasked.fetch_sub(1, Ordering::Relaxed);
+                self.account.shared.unasked_in_flight.fetch_sub(1, Ordering::Relaxed);
             }
         }
     }
@@ -102,7 +102,7 @@ impl Admitted {
             verdict,
             requests,
             answer,
-            unasked: self.account.shared.unasked.load(Ordering::Relaxed),
+            unasked: self.account.shared.unasked_in_flight.load(Ordering::Relaxed),
         };
         match &mut self.grant {
             Some(grant) => self
@@ -188,7 +188,7 @@ impl Drop for Admitted {
         let shared = &self.account.shared;
         match self.grant.take() {
             Some(grant) => shared.with(|state, now, woken| state.finish(&grant, now, woken)),
-            None => drop(shared.unasked.fetch_sub(1, Ordering::Relaxed)),
+            None => drop(shared.unasked_in_flight.fetch_sub(1, Ordering::Relaxed)),
         }
     }
 }

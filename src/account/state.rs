@@ -234,7 +234,6 @@ impl State {
             model,
             experience: Experience::default(),
             used_at: now,
-            early: None,
         }
     }
 
@@ -522,7 +521,7 @@ impl State {
         let Some(lane) = self.lanes.get_mut(lane as usize) else {
             return;
         };
-        lane.rate.tick(now);
+        lane.rate.tick(lane.waiting() > 0, now);
         lane.ceiling.tick(now);
         match (
             lane.rate.current(now).or_else(|| lane.pause.ramp(now)),
@@ -863,15 +862,11 @@ impl State {
         self.correct(grant, over, now, woken);
     }
 
-    /// Counts a send that was made without asking, like `others` that have not been heard of yet. It takes nothing, and is
-    /// earlier than whatever has been learnt in the meantime.
-    pub(crate) fn adopt(&mut self, slot: u32, others: u32, now: Tick) -> Option<Grant> {
+    /// Counts a send that was made without asking, one of so many: it takes nothing, and is earlier than whatever has been
+    /// learnt in the meantime.
+    pub(crate) fn adopt(&mut self, slot: u32, unasked: u64, now: Tick) -> Option<Grant> {
         let lane = self.lanes.get_mut(slot as usize)?;
-        let (stamp, pass) = *lane.early.get_or_insert_with(|| {
-            let stamp = lane.rate.start(now);
-            (0..others).for_each(|_| drop(lane.rate.start(now)));
-            (stamp, lane.breaker.unasked())
-        });
+        let stamp = lane.rate.adopt(unasked, now);
         lane.used_at = now;
         lane.budget.deposit(now);
         lane.ceiling.enter();
@@ -880,7 +875,7 @@ impl State {
             generation: lane.generation,
             weights: Weights::default(),
             stamp,
-            pass,
+            pass: Pass::EARLY,
             retry: false,
             on_credit: false,
             landed: false,
