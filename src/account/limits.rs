@@ -191,14 +191,21 @@ impl Counters {
     }
 
     /// A start that was granted was not made.
-    pub(crate) fn take_back(&mut self, weights: Weights, on_credit: bool, now: Tick) {
-        if let Some(requests) = self.requests.as_mut().filter(|_| !on_credit) {
-            requests.refund(1.0, now);
+    pub(crate) fn take_back(&mut self, weights: Weights, on_credit: bool, paid_at: Tick, now: Tick) {
+        let requests = self.requests.as_mut().filter(|_| !on_credit);
+        let buckets = [
+            (requests, 1.0),
+            (self.input.as_mut(), weights.input),
+            (self.output.as_mut(), weights.output),
+        ];
+        for (bucket, weight) in buckets {
+            if let Some(bucket) = bucket {
+                bucket.take_back(weight, paid_at, now);
+            }
         }
         if let Some(day) = &mut self.day {
             day.counted = day.counted.saturating_sub(1);
         }
-        self.refund_tokens(weights, now);
     }
 
     /// Gives back (or, if negative, charges) tokens.

@@ -67,6 +67,7 @@ pub(crate) struct Grant {
     pub(crate) pass: Pass,
     retry: bool,
     on_credit: bool,
+    at: Tick,
     /// It does not count as in flight any more.
     landed: bool,
 }
@@ -622,6 +623,7 @@ impl State {
             pass: lane.breaker.pass(now),
             retry,
             on_credit,
+            at: now,
             landed: false,
         };
         if let Some(model) = lane.model.and_then(|model| self.models.get_mut(model)) {
@@ -658,16 +660,16 @@ impl State {
         if let Some(lane) = self.granted(grant) {
             model = lane.model;
             if let Some(bucket) = &mut lane.bucket {
-                bucket.refund(1.0, now);
+                bucket.take_back(1.0, grant.at, now);
             }
             lane.rate.take_back(now);
         }
-        self.counters.take_back(grant.weights, grant.on_credit, now);
+        self.counters.take_back(grant.weights, grant.on_credit, grant.at, now);
         if let Some(ramp) = &mut self.ramp {
-            ramp.refund(1.0, now);
+            ramp.take_back(1.0, grant.at, now);
         }
         if let Some(model) = model.and_then(|model| self.models.get_mut(model)) {
-            model.counters.take_back(grant.weights, grant.on_credit, now);
+            model.counters.take_back(grant.weights, grant.on_credit, grant.at, now);
         }
         self.finish(grant, now, woken);
     }
@@ -878,6 +880,7 @@ impl State {
             pass: Pass::EARLY,
             retry: false,
             on_credit: false,
+            at: now,
             landed: false,
         };
         if let Some(model) = lane.model.and_then(|model| self.models.get_mut(model)) {
@@ -963,3 +966,6 @@ impl Refusal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

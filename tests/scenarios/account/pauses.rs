@@ -129,7 +129,11 @@ async fn a_pause_and_its_end_are_told() {
             Event::Resumed { lane, .. } => seen.lock().unwrap().push(format!("resumed {}", lane.model())),
             _ => {}
         });
-    let script: [Item; 3] = [reply(429).ra(3), reply(429).ra(1).after(millis(10)), reply(200)];
+    let script: [Item; 3] = [
+        reply(429).ra(3).after(millis(5)),
+        reply(429).ra(1).after(millis(10)),
+        reply(200),
+    ];
     let client = Stub::new(script).under([retry.build()]);
     crowd(&client, 2).await;
     crowd(&client, 3).await;
