@@ -1,6 +1,8 @@
 //! The book-keeping of one call: its time, its outcome, its events and its end. Knows the parts of the loop, but neither
 //! their order nor how anything is sent.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
@@ -153,12 +155,22 @@ impl<'a> Call<'a> {
             .instant()
             .map(|bound| account.tick(bound));
         let request = outgoing.request();
-        let asked = self.clock().now();
-        let mut admitted = account
-            .start(&Asked::of(request), || account.size(request), retry, bound)
-            .await;
-        self.reached = self.clock().now();
-        self.outcome.add_wait(self.reached.saturating_duration_since(asked));
+        let asked = Asked::of(request);
+        let mut start = pin!(account.start(&asked, || account.size(request), retry, bound));
+        // what does not wait at all has not waited for the moment that it takes to ask
+        let (clock, mut began) = (self.clock(), None);
+        let mut admitted = poll_fn(|cx| {
+            let polled = start.as_mut().poll(cx);
+            if polled.is_pending() {
+                began.get_or_insert_with(|| clock.now());
+            }
+            polled
+        })
+        .await;
+        if let Some(began) = began {
+            self.reached = clock.now();
+            self.outcome.add_wait(self.reached.saturating_duration_since(began));
+        }
         let streams = request.body().is_some_and(|body| body.as_bytes().is_none());
         if let Ok(permit) = &mut admitted
             && (streams || self.outcome.sends().saturating_add(1) >= self.policy.max_attempts)
