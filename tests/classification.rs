@@ -1639,6 +1639,32 @@ fn wrapped_by_a_gateway() {
 #[test]
 fn layers() {
     check(&[
+        // Akamai writes its marks in entities
+        (
+            503,
+            "server: AkamaiGHost",
+            "<HTML><HEAD><TITLE>Error</TITLE></HEAD><BODY>An error occurred.<p>Reference&#32;&#35;97&#46;3c&#46;1</BODY></HTML>",
+            "Retryable _ _ _ Cdn",
+        ),
+        (
+            403,
+            "",
+            "<HTML><BODY><H1>Access Denied</H1><P>https&#58;&#47;&#47;errors&#46;edgesuite&#46;net&#47;18&#46;d</BODY></HTML>",
+            "Permanent _ _ _ Cdn",
+        ),
+        // HAProxy signs nothing
+        (
+            504,
+            "",
+            "<html><body><h1>504 Gateway Time-out</h1>\nThe server didn't respond in time.\n</body></html>",
+            "Retryable Timeout _ _ Proxy",
+        ),
+        (
+            429,
+            "",
+            "<html><body><h1>429 Too Many Requests</h1>\nYou have sent too many requests in a given amount of time.\n</body></html>",
+            "Retryable RateLimited _ _ Proxy",
+        ),
         (
             429,
             "server: cloudflare | cf-ray: x",
