@@ -1551,6 +1551,31 @@ fn inside_a_success() {
 #[test]
 fn wrapped_by_a_gateway() {
     check(&[
+        // as Python prints what it caught: bytes, and dictionaries with details
+        (
+            429,
+            "",
+            r#"{"error":{"message":"litellm.RateLimitError: VertexAIException - b'{\\n  \"error\": {\\n    \"code\": 429,\\n    \"message\": \"Resource has been exhausted (e.g. check quota).\",\\n    \"status\": \"RESOURCE_EXHAUSTED\"\\n  }\\n}\\n'. Received Model Group=m","type":"throttling_error","param":null,"code":"429"}}"#,
+            "Retryable RateLimited _ _ Proxy",
+        ),
+        (
+            500,
+            "",
+            r#"{"detail":"429 RESOURCE_EXHAUSTED. {'error': {'code': 429, 'message': 'You exceeded your current quota', 'details': [{'@type': 'type.googleapis.com/google.rpc.QuotaFailure', 'violations': [{'quotaId': 'GenerateRequestsPerMinutePerProjectPerModel-FreeTier'}]}]}}"}"#,
+            "Retryable RateLimited Requests _ _",
+        ),
+        (
+            500,
+            "",
+            r#"{"detail":"429 RESOURCE_EXHAUSTED. {'error': {'code': 429, 'details': [{'@type': 'type.googleapis.com/google.rpc.QuotaFailure', 'violations': [{'quotaId': 'GenerateRequestsPerDayPerProjectPerModel-FreeTier'}]}, {'@type': 'type.googleapis.com/google.rpc.RetryInfo', 'retryDelay': '23s'}]}}"}"#,
+            "QuotaExhausted DailyAllowance Day _ _",
+        ),
+        (
+            500,
+            "",
+            r#"Error code: 429 - {'error': {'code': '1113', 'message': "Can't go on"}}"#,
+            "QuotaExhausted Balance _ _ Proxy",
+        ),
         (
             400,
             "",
