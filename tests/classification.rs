@@ -170,6 +170,24 @@ fn flags() {
 fn money() {
     check(&[
         (
+            403,
+            "",
+            r#"{ "statusCode": 403, "message": "Out of bandwidth quota. Quota will be replenished in 1.00:00:00." }"#,
+            "QuotaExhausted DailyAllowance _ _ Proxy",
+        ),
+        (
+            429,
+            "",
+            r#"{"type":"error","error":{"type":"rate_limit_error","message":"[1316][Your limit will reset at 2026-09-20 21:31:39][20260920]"}}"#,
+            "QuotaExhausted PlanWindow _ _ Api",
+        ),
+        (
+            403,
+            "",
+            r#"{"errors":[{"code":"token_quota_reached","message":"This tenant has reached its token quota."}],"status_code":403}"#,
+            "QuotaExhausted _ _ _ Api",
+        ),
+        (
             429,
             "",
             r#"{"error":{"type":"insufficient_quota"}}"#,
@@ -1265,6 +1283,33 @@ fn capacity() {
 #[test]
 fn refusals() {
     check(&[
+        // Zhipu: not in the plan, not a fair use; in the shape of Anthropic the number stands in the message
+        (
+            429,
+            "",
+            r#"{"error":{"code":"1311","message":"当前订阅套餐暂未开放GLM-5权限"}}"#,
+            "Permanent Permission _ _ Api",
+        ),
+        (
+            429,
+            "",
+            r#"{"type":"error","error":{"type":"rate_limit_error","message":"[1313][Your account's current usage pattern does not comply with the Fair Usage Policy, and your request frequency has been limited.][20260610]"}}"#,
+            "Permanent Permission _ _ Api",
+        ),
+        // MiniMax: not in the plan
+        (
+            429,
+            "",
+            r#"{"type":"error","error":{"type":"rate_limit_error","message":"your current token plan not support model, m (2061)"}}"#,
+            "Permanent Permission _ _ Api",
+        ),
+        // no retry solves a challenge, under whatever status it comes
+        (
+            503,
+            "cf-mitigated: challenge",
+            "<html><title>Just a moment...</title></html>",
+            "Permanent Permission _ _ Cdn",
+        ),
         (
             403,
             "",
