@@ -55,13 +55,20 @@ pub(super) fn of(facts: &Facts<'_>, named: Option<Scope>) -> Scope {
         _ => None,
     };
     let by_limit = || facts.limits().find_map(|name| of_words(&spaced(name)));
-    named
+    let scope = named
         .filter(|&scope| scope != Scope::Unknown)
         .or_else(|| by_sentence(facts))
         .or_else(by_type)
         .or_else(by_limit)
         .or_else(|| by_counter(facts))
-        .unwrap_or_default()
+        .unwrap_or_default();
+    // a sentence about tokens may leave it to the limit's name to say which
+    let which = || by_limit().filter(|scope| matches!(scope, Scope::InputTokens | Scope::OutputTokens));
+    if scope == Scope::Tokens {
+        which().unwrap_or(scope)
+    } else {
+        scope
+    }
 }
 
 /// A window's dimension: of a plan's hours nothing is known.

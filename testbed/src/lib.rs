@@ -82,6 +82,7 @@ mod reply;
 mod request;
 mod script;
 mod server;
+pub mod sim;
 
 pub use event::{Event, comment, event};
 pub use gate::Gate;

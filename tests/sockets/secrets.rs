@@ -185,7 +185,10 @@ impl Stage {
                 }
             }
         }
-        let outcome: Outcome = extensions.remove().unwrap();
+        // a success at the first send leaves nothing to tell
+        let Some(outcome) = extensions.remove::<Outcome>() else {
+            return StopReason::Succeeded;
+        };
         self.tell(&outcome);
         outcome.stop()
     }
