@@ -60,12 +60,16 @@ fn six_hundred_at_ninety_a_minute_keep_to_the_plan() {
 }
 
 #[test]
-fn a_target_above_the_allowance_is_warned_of_and_seen() {
-    let report = json("--requests 100 --allowance 60 --burst 5 --target 120 --latency 1s --virtual");
-    assert_eq!(report["plan"]["warnings"].as_array().unwrap().len(), 1);
-    assert!(report["seen"]["refused"].as_u64().unwrap() > 0, "{report:#}");
-    assert_eq!(report["seen"]["successes"], 100, "{report:#}");
+fn a_target_above_the_allowance_is_warned_of_and_costs_refusals() {
+    let report = json("--requests 100 --allowance 60 --burst 1 --target 600 --latency 1s --virtual");
+    let (plan, seen) = (&report["plan"], &report["seen"]);
+    assert_eq!(plan["warnings"].as_array().unwrap().len(), 1);
+    assert!(seen["refused"].as_u64().unwrap() > 0, "{report:#}");
+    assert_eq!(seen["retries"], seen["refused"], "{report:#}");
+    assert_eq!(seen["successes"], 100, "{report:#}");
+    assert!(seen["time_s"].as_f64().unwrap() >= 100.0, "{report:#}");
     assert_eq!(report["disagreements"], Value::Array(Vec::new()));
+    assert_ne!(report["departures"], Value::Array(Vec::new()));
 }
 
 #[test]
@@ -81,10 +85,7 @@ fn sockets_tell_the_same() {
 fn a_terminal_gets_a_bar_and_a_file_gets_lines() {
     let line = "--requests 30 --allowance 120 --target 90 --latency 2s";
     let (text, succeeded) = run(line, true);
-    assert!(
-        succeeded && text.contains("\r[##############################] 30/30"),
-        "{text}"
-    );
+    assert!(succeeded && text.contains("\r[####################] 30/30"), "{text}");
     let (text, succeeded) = run(line, false);
     assert!(succeeded && !text.contains(['\r', '\x1b']), "{text}");
     assert_eq!(text.matches("/30, ").count(), 10, "{text}");
@@ -93,9 +94,14 @@ fn a_terminal_gets_a_bar_and_a_file_gets_lines() {
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    let line = "--requests 40 --allowance 100 --target 120 --latency 700ms --virtual --workers 7";
-    let [one, other] = [(); 2].map(|()| json(line)["provider"].clone());
-    assert_eq!(one, other);
+    let line = "--requests 40 --allowance 60 --burst 1 --target 600 --latency 1s --virtual --workers 7";
+    let run = |seed: u8| {
+        let mut report = json(&format!("{line} --seed {seed}"));
+        report["seen"]["wall_s"].take();
+        report
+    };
+    assert_eq!(run(3), run(3));
+    assert_ne!(run(3)["provider"], run(4)["provider"]);
 }
 
 #[test]

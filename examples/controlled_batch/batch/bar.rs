@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use super::plan::Plan;
 use super::watch::{Counts, Watch};
 
-const WIDTH: u64 = 30;
+/// With the text beside it, this fits into 80 columns.
+const WIDTH: u64 = 20;
 /// A terminal need not be redrawn more often.
 const FRAME: Duration = Duration::from_millis(40);
 

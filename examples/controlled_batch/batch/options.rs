@@ -15,7 +15,7 @@ Usage: controlled_batch [OPTIONS]
   --target N      what the account may start in a minute (200)
   --latency TIME  how long the provider takes for an answer, as 300ms or 2s (300ms)
   --workers N     tasks that share the account (50, or one for each request if they are fewer)
-  --seed N        for what the provider leaves to chance (1)
+  --seed N        for all that is left to chance (1)
   --real          in real time, over HTTP on loopback
   --virtual       in virtual time, without sockets
   --json          one JSON object instead of text

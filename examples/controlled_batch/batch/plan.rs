@@ -44,7 +44,7 @@ impl Plan {
         let mut warnings = Vec::new();
         if options.target > options.allowance {
             warnings.push(format!(
-                "the target of {}/min is above the allowance of {}/min: expect refusals",
+                "the target of {}/min is above the allowance of {}/min: the provider will set the pace",
                 options.target, options.allowance
             ));
         }

@@ -45,6 +45,7 @@ pub(crate) async fn run(plan: &Plan, bar: Option<Bar<'_>>) -> Result<Seen, Box<d
     let observer = watch.clone();
     let retry = RetryMiddleware::builder()
         .account(account.clone())
+        .seed(plan.seed)
         .observer(move |event: &Event<'_>| observer.event(event))
         .build();
     // a proxy that the environment names does not know loopback

@@ -71,7 +71,7 @@ impl Watch {
                 }
             }
             // a success is in flight until its body has been read: its worker tells
-            Event::Recovered { .. } => counts.recovered += 1,
+            Event::Recovered { outcome, .. } if outcome.sends() > 1 => counts.recovered += 1,
             Event::Paused { .. } => counts.pauses += 1,
             _ => {}
         }
