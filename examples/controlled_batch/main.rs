@@ -1,5 +1,5 @@
 //! Rehearses a batch against a simulated provider, as one would verify a set-up before a live run: the plan, and beside it
-//! what was seen. Knows the command line's two ends; the batch is in [`batch`].
+//! what was seen. Knows the command line's two ends; the batch is in `batch`.
 //!
 //! ```text
 //! cargo run --example controlled_batch
