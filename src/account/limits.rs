@@ -95,6 +95,40 @@ pub(crate) struct Weights {
     pub(crate) output: f64,
 }
 
+/// Starts that wait, and what they will take.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Load {
+    pub(crate) starts: u32,
+    pub(crate) weights: Weights,
+}
+
+impl Load {
+    pub(crate) fn add(&mut self, weights: Weights) {
+        self.starts += 1;
+        self.weights.input += weights.input;
+        self.weights.output += weights.output;
+    }
+
+    pub(crate) fn take(&mut self, weights: Weights) {
+        self.starts = self.starts.saturating_sub(1);
+        self.weights = match self.starts {
+            // what rounding has left
+            0 => Weights::default(),
+            _ => Weights {
+                input: (self.weights.input - weights.input).max(0.0),
+                output: (self.weights.output - weights.output).max(0.0),
+            },
+        };
+    }
+
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.starts += other.starts;
+        self.weights.input += other.weights.input;
+        self.weights.output += other.weights.output;
+        self
+    }
+}
+
 /// The counters of configured limits. All dimensions are charged or none.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Counters {
@@ -122,19 +156,19 @@ impl Counters {
         }
     }
 
-    /// When a start of these weights fits, behind `ahead` starts like it. A start `on_credit` is one that the provider has
-    /// said it has room for beyond the even pace; only the pace is spared it.
-    pub(crate) fn ready_at(&self, weights: Weights, ahead: f64, on_credit: bool, now: Tick) -> Tick {
+    /// When a start of these weights fits, behind these others. A start `on_credit` is one that the provider has said it has
+    /// room for beyond the even pace; only the pace is spared it.
+    pub(crate) fn ready_at(&self, weights: Weights, ahead: Load, on_credit: bool, now: Tick) -> Tick {
         let requests = self.requests.filter(|_| !on_credit);
         let buckets = [
-            (requests, 1.0),
-            (self.input, weights.input),
-            (self.output, weights.output),
+            (requests, 1.0, f64::from(ahead.starts)),
+            (self.input, weights.input, ahead.weights.input),
+            (self.output, weights.output, ahead.weights.output),
         ]
         .into_iter();
-        let ready = buckets.filter_map(|(bucket, weight)| Some(bucket?.ready_behind(ahead * weight, weight)));
+        let ready = buckets.filter_map(|(bucket, weight, ahead)| Some(bucket?.ready_behind(ahead, weight, now)));
         ready
-            .chain(self.day.map(|day| day.ready_at(now)))
+            .chain(self.day.map(|day| day.ready_at(ahead.starts, now)))
             .max()
             .unwrap_or_default()
     }
@@ -157,14 +191,21 @@ impl Counters {
     }
 
     /// A start that was granted was not made.
-    pub(crate) fn take_back(&mut self, weights: Weights, on_credit: bool, now: Tick) {
-        if let Some(requests) = self.requests.as_mut().filter(|_| !on_credit) {
-            requests.refund(1.0, now);
+    pub(crate) fn take_back(&mut self, weights: Weights, on_credit: bool, paid_at: Tick, now: Tick) {
+        let requests = self.requests.as_mut().filter(|_| !on_credit);
+        let buckets = [
+            (requests, 1.0),
+            (self.input.as_mut(), weights.input),
+            (self.output.as_mut(), weights.output),
+        ];
+        for (bucket, weight) in buckets {
+            if let Some(bucket) = bucket {
+                bucket.take_back(weight, paid_at, now);
+            }
         }
         if let Some(day) = &mut self.day {
             day.counted = day.counted.saturating_sub(1);
         }
-        self.refund_tokens(weights, now);
     }
 
     /// Gives back (or, if negative, charges) tokens.
@@ -193,9 +234,9 @@ impl Day {
         self.since.map(|since| since + Self::LENGTH).filter(|end| *end > now)
     }
 
-    fn ready_at(&self, now: Tick) -> Tick {
+    fn ready_at(&self, ahead: u32, now: Tick) -> Tick {
         match self.ends(now) {
-            Some(end) if self.counted >= self.limit => end,
+            Some(end) if self.counted.saturating_add(u64::from(ahead)) >= self.limit => end,
             _ => Tick::default(),
         }
     }

@@ -23,7 +23,7 @@ mod usage;
 
 use std::future::poll_fn;
 use std::hash::RandomState;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime};
@@ -38,8 +38,8 @@ pub use usage::Usage;
 
 pub(crate) use hold::Remembered;
 pub(crate) use lane::Asked;
-pub(crate) use permit::Admitted;
-pub(crate) use state::{Change, Heard};
+pub(crate) use permit::{Admitted, Paid};
+pub(crate) use state::Change;
 pub(crate) use usage::Tail;
 
 pub(crate) use headers::RequestLimit;
@@ -47,7 +47,7 @@ pub(crate) use headers::RequestLimit;
 use crate::clock::Clock;
 use crate::error::RetryError;
 use crate::outcome::StopReason;
-use lane::LaneNames;
+use lane::{Known, LaneNames};
 use limits::Weights;
 use queue::Place;
 use size::{Size, Sizes};
@@ -75,7 +75,7 @@ pub struct Account {
 
 struct Shared {
     base: Instant,
-    clock: Box<dyn Clock>,
+    clock: Arc<dyn Clock>,
     hasher: RandomState,
     names: LaneNames,
     sizes: Sizes,
@@ -83,6 +83,8 @@ struct Shared {
     quiet: AtomicBool,
     /// Sends that were made without asking.
     unasked: AtomicU64,
+    /// Those of them that are in flight.
+    unasked_in_flight: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -98,7 +100,7 @@ impl Account {
         Self::builder().slow_start().made()
     }
 
-    fn new(names: LaneNames, sizes: Sizes, clock: Box<dyn Clock>, quiet: bool, rules: state::Rules) -> Self {
+    fn new(names: LaneNames, sizes: Sizes, clock: Arc<dyn Clock>, quiet: bool, rules: state::Rules) -> Self {
         Self {
             shared: Arc::new(Shared {
                 base: clock.now(),
@@ -108,6 +110,7 @@ impl Account {
                 sizes,
                 quiet: AtomicBool::new(quiet),
                 unasked: AtomicU64::new(0),
+                unasked_in_flight: AtomicU32::new(0),
                 state: Mutex::new(State::new(rules, Tick::default())),
             }),
         }
@@ -137,6 +140,8 @@ impl Account {
     /// [`RetryError::Refused`] with the reason and, if it is known, the time at which it is worth to ask again.
     pub async fn admit(&self, cost: Cost, deadline: Option<Instant>) -> Result<Permit, RetryError> {
         let bound = deadline.map(|deadline| Tick::at(deadline, self.shared.base));
+        // the request will not be here when its answer is reported
+        self.shared.quiet.store(false, Ordering::Relaxed);
         let asked = Asked::by_hand(cost.model.as_deref());
         let admitted = self.start(&asked, || cost.size(), false, bound).await;
         admitted
@@ -187,6 +192,7 @@ impl Account {
         }
         let key = shared.names.key(asked, &shared.hasher);
         let size = if shared.sizes.count { size() } else { Size::NONE };
+        let mut woken = Vec::new();
         let (mut state, now) = (shared.lock(), shared.now());
         let lane = state.lane(key, || shared.names.name(asked), now);
         let weights = if shared.sizes.count {
@@ -194,26 +200,35 @@ impl Account {
         } else {
             Weights::default()
         };
-        let answer = match state.try_start(lane, weights, retry, bound, now) {
-            Ask::Answered(answer) => answer,
-            Ask::Wait => match state.join(lane, weights, retry, bound) {
-                Some(place) => return Err((place, size)),
-                None => return Ok(Ok(Admitted::unasked(self.clone()))),
-            },
+        let answer = match state.try_start(lane, weights, retry, bound, now, &mut woken) {
+            Ask::Answered(answer) => Ok(answer),
+            Ask::Wait => Err(state.join(lane, weights, retry, bound)),
         };
         drop(state);
-        Ok(self.admitted(answer, size, now))
+        woken.into_iter().for_each(Waker::wake);
+        match answer {
+            Ok(answer) => Ok(self.admitted(answer, size, now)),
+            Err(Some(place)) => Err((place, size)),
+            Err(None) => Ok(Ok(Admitted::unasked(self.clone()))),
+        }
     }
 
     /// Counts a send that was made while the account was quiet.
-    fn adopt(&self, asked: &Asked<'_>) -> Option<state::Grant> {
+    fn adopt(&self, known: Known) -> Option<state::Grant> {
         let shared = &self.shared;
         shared.quiet.store(false, Ordering::Relaxed);
-        let key = shared.names.key(asked, &shared.hasher);
         shared.with(|state, now, _| {
-            let lane = state.lane(key, || shared.names.name(asked), now);
+            let lane = state.lane(known.key, || known.name, now);
             state.adopt(lane, shared.unasked.load(Ordering::Relaxed), now)
         })
+    }
+
+    /// The lane of what was asked, for when it is gone.
+    fn know(&self, asked: &Asked<'_>) -> Known {
+        Known {
+            key: self.shared.names.key(asked, &self.shared.hasher),
+            name: self.shared.names.name(asked),
+        }
     }
 
     fn admitted(&self, answer: Answer, size: Size, now: Tick) -> Result<Admitted, Refused> {
@@ -305,14 +320,18 @@ impl Waiting<'_> {
         let deadline = bound.and_then(|bound| bound.instant(self.shared.base));
         let shared = self.shared;
         let waiting = poll_fn(|cx| self.poll(cx));
-        match deadline {
-            None => waiting.await,
+        let answer = match deadline {
+            None => Some(waiting.await),
             Some(deadline) => tokio::select! {
                 biased;
-                answer = waiting => answer,
-                () = shared.clock.sleep_until(deadline) => Err(state::Refusal::too_late()),
+                answer = waiting => Some(answer),
+                () = shared.clock.sleep_until(deadline) => None,
             },
-        }
+        };
+        answer.unwrap_or_else(|| {
+            self.done = true;
+            shared.with(|state, now, woken| state.expire(self.place, now, woken))
+        })
     }
 
     fn poll(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Answer> {

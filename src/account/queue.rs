@@ -3,7 +3,7 @@
 
 use std::task::Waker;
 
-use super::limits::Weights;
+use super::limits::{Load, Weights};
 use super::tick::Tick;
 
 /// A place in the queue; the stamp tells it from an earlier one that stood in the same slot.
@@ -34,12 +34,17 @@ pub(crate) struct Waiter<T> {
 pub(crate) struct Line {
     head: Option<u32>,
     tail: Option<u32>,
-    length: u32,
+    load: Load,
 }
 
 impl Line {
     pub(crate) const fn len(&self) -> u32 {
-        self.length
+        self.load.starts
+    }
+
+    /// All that stand in it.
+    pub(crate) const fn load(&self) -> Load {
+        self.load
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -78,6 +83,14 @@ impl<T> Waiters<T> {
 
     fn slot_mut(&mut self, slot: u32) -> Option<&mut Waiter<T>> {
         self.slots.get_mut(slot as usize)?.waiter.as_mut()
+    }
+
+    pub(crate) fn get(&self, place: Place) -> Option<&Waiter<T>> {
+        self.slots
+            .get(place.slot as usize)
+            .filter(|slot| slot.stamp == place.stamp)?
+            .waiter
+            .as_ref()
     }
 
     pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut Waiter<T>> {
@@ -135,7 +148,7 @@ impl<T> Waiters<T> {
             None => line.head = Some(place.slot),
         }
         line.tail = Some(place.slot);
-        line.length += 1;
+        line.load.add(weights);
         place
     }
 
@@ -175,7 +188,7 @@ impl<T> Waiters<T> {
 
     fn unlink(&mut self, line: &mut Line, slot: u32) {
         let Some(waiter) = self.slot_mut(slot) else { return };
-        let (before, behind) = (waiter.before.take(), waiter.behind.take());
+        let (before, behind, weights) = (waiter.before.take(), waiter.behind.take(), waiter.weights);
         match before.and_then(|before| self.slot_mut(before)) {
             Some(waiter) => waiter.behind = behind,
             None => line.head = behind,
@@ -184,7 +197,7 @@ impl<T> Waiters<T> {
             Some(waiter) => waiter.before = before,
             None => line.tail = before,
         }
-        line.length -= 1;
+        line.load.take(weights);
     }
 
     /// Leaves, answered or not. `line` is the line it stands in, if it still does.

@@ -8,9 +8,6 @@ use std::time::{Duration, Instant};
 pub(crate) struct Tick(i64);
 
 impl Tick {
-    /// Later than any time that is reached.
-    pub(crate) const NEVER: Self = Self(i64::MAX);
-
     pub(crate) fn at(instant: Instant, base: Instant) -> Self {
         match instant.checked_duration_since(base) {
             Some(since) => Self::default() + since,
