@@ -94,10 +94,14 @@ pub(crate) struct Refusal {
 
 pub(crate) type Answer = Result<Grant, Refusal>;
 
+/// A learnt pace may grow while it is waited for: that is not done for longer without a look.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 /// When a start fits.
 enum When {
     Now,
-    At(Tick, Whose),
+    /// Then, and in between it is worth to look again.
+    At(Tick, Whose, Tick),
     /// When something else happens.
     Later(Whose),
     Never(Refusal),
@@ -272,7 +276,7 @@ impl State {
                 Ask::Answered(grant.ok_or_else(Refusal::lost))
             }
             When::Never(refusal) => Ask::Answered(Err(refusal)),
-            When::At(at, _) if bound.is_some_and(|bound| at > bound) => {
+            When::At(at, ..) if bound.is_some_and(|bound| at > bound) => {
                 Ask::Answered(Err(self.too_late(lane, Some(at), bound.unwrap_or(at), now)))
             }
             When::Now | When::Later(_) | When::At(..) => Ask::Wait,
@@ -383,7 +387,7 @@ impl State {
             return answer;
         }
         let at = match self.when(lane, weights, Load::default(), now) {
-            When::At(at, _) => Some(at),
+            When::At(at, ..) => Some(at),
             When::Now | When::Later(_) | When::Never(_) => None,
         };
         Err(self.too_late(lane, at, now, now))
@@ -408,17 +412,17 @@ impl State {
                         self.answer_head(lane, Err(refusal), woken);
                         continue 'again;
                     }
-                    When::At(tick, _) if bound.is_some_and(|bound| tick > bound) => {
+                    When::At(tick, ..) if bound.is_some_and(|bound| tick > bound) => {
                         let refusal = self.too_late(lane, Some(tick), bound.unwrap_or(tick), now);
                         self.answer_head(lane, Err(refusal), woken);
                         continue 'again;
                     }
-                    When::At(tick, Whose::Lane) => {
+                    When::At(_, Whose::Lane, tick) => {
                         next = Some(next.map_or(tick, |next| next.min(tick)));
                         continue;
                     }
                     When::Later(Whose::Lane) => continue,
-                    When::At(tick, Whose::Account) => Some(Some(tick)),
+                    When::At(tick, Whose::Account, _) => Some(Some(tick)),
                     When::Later(Whose::Account) => Some(None),
                     When::Now => None,
                 };
@@ -588,13 +592,14 @@ impl State {
         let of_account = self.counters.ready_at(weights, ahead, on_credit, now);
         let of_account = of_account.max(self.ramp.map_or(Tick::default(), |bucket| bucket.ready_at(1.0)));
         if of_lane > now {
-            return When::At(of_lane.max(of_account), Whose::Lane);
+            let look = of_lane.min(pause.unwrap_or(now) + LOOK_AGAIN);
+            return When::At(of_lane.max(of_account), Whose::Lane, look.max(of_account));
         }
         if !(lane.ceiling.has_room() && model.is_none_or(|model| model.ceiling.has_room())) {
             return When::Later(Whose::Lane);
         }
         if of_account > now {
-            return When::At(of_account, Whose::Account);
+            return When::At(of_account, Whose::Account, of_account);
         }
         if !self.ceiling.has_room() {
             return When::Later(Whose::Account);

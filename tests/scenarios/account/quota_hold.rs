@@ -101,7 +101,7 @@ async fn a_lost_probe_is_replaced() {
 #[tokio::test(start_paused = true)]
 async fn an_earlier_call_that_goes_well_ends_no_hold() {
     let server = Stub::new([reply(200).after(secs(5)), reply(429).json(BROKE), reply(200)]);
-    let client = server.sharing(&built(), exact());
+    let client = server.sharing(&Account::builder().max_concurrency(9).build().unwrap(), exact());
     let early = spawned(&client, "m");
     sleep(millis(10)).await;
     chat(&client, "m").await.unwrap();
