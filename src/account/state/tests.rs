@@ -274,7 +274,7 @@ impl World {
 
     /// All go home, and time passes.
     fn settle(&mut self) {
-        for _ in 0..100_000 {
+        for _ in 0..20_000 {
             self.run();
             if !self.flying.is_empty() {
                 self.finish(0, None, false);
@@ -285,7 +285,13 @@ impl World {
                 return;
             }
         }
-        panic!("they are never done");
+        let paces: Vec<_> = self
+            .state
+            .lanes
+            .iter()
+            .map(|lane| lane.bucket.map(|bucket| bucket.rate()))
+            .collect();
+        panic!("they are not done at {:?}, at {paces:?} a second", self.now);
     }
 
     /// Nothing is held by anybody.
