@@ -155,15 +155,16 @@ impl<'a> Call<'a> {
         let request = outgoing.request();
         let asked = self.clock().now();
         let mut admitted = account
-            .start(&Asked::of(request), || account.size(request), retry, bound)
+            .admit_call(&Asked::of(request), || account.size(request), retry, bound)
             .await;
         self.reached = self.clock().now();
-        self.outcome.add_wait(self.reached.saturating_duration_since(asked));
-        let streams = request.body().is_some_and(|body| body.as_bytes().is_none());
-        if let Ok(permit) = &mut admitted
-            && (streams || self.outcome.sends().saturating_add(1) >= self.policy.max_attempts)
-        {
-            permit.keep(&Asked::of(request));
+        // less than the timer's tick is the way through the lock
+        let waited = self.reached.saturating_duration_since(asked);
+        if waited >= Duration::from_millis(1) {
+            self.outcome.add_wait(waited);
+        }
+        if let Ok(permit) = &mut admitted {
+            self.keep(permit, outgoing);
         }
         if let Some(probe) = admitted.as_ref().ok().filter(|permit| permit.probes_breaker())
             && self.info.is_some()
@@ -172,6 +173,22 @@ impl<'a> Call<'a> {
             self.tell(|call| Event::BreakerHalfOpen { call, lane: &lane });
         }
         admitted
+    }
+
+    /// The same where there is nothing to ask: the account is quiet.
+    pub(crate) fn admit_unasked(&self, outgoing: &Outgoing) -> Option<Admitted> {
+        let mut permit = self.parts.account.unasked()?;
+        self.keep(&mut permit, outgoing);
+        Some(permit)
+    }
+
+    /// Notes what may still be asked of a request that goes with this send.
+    fn keep(&self, permit: &mut Admitted, outgoing: &Outgoing) {
+        let request = outgoing.request();
+        let streams = request.body().is_some_and(|body| body.as_bytes().is_none());
+        if streams || self.outcome.sends().saturating_add(1) >= self.policy.max_attempts {
+            permit.keep(&Asked::of(request));
+        }
     }
 
     /// Is the send that was counted the last one?
@@ -434,7 +451,8 @@ impl<'a> Call<'a> {
             .max(self.refused_until);
         self.outcome
             .end(stop, self.reached.saturating_duration_since(self.begun), retry_at);
-        if self.outcome.is_plain() {
+        // a wait for admission alone is no recovery
+        if stop == StopReason::Succeeded && self.outcome.sends() <= 1 {
             return;
         }
         let outcome = &self.outcome;

@@ -205,7 +205,12 @@ fn run(
         let mut failed = None;
         outgoing.prepare(policy, call.deadline, call.clock()).await;
         loop {
-            let mut permit = match call.admit(&outgoing).await {
+            let admitted = match call.admit_unasked(&outgoing) {
+                Some(permit) => Ok(permit),
+                // boxed, since most calls are not asked and would have room for it
+                None => Box::pin(call.admit(&outgoing)).await,
+            };
+            let mut permit = match admitted {
                 Ok(permit) => permit,
                 Err(refused) => return call.end_refused(refused, failed, &outgoing),
             };

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 
 use crate::classify::Seen;
 use crate::retry_after::reset_in;
@@ -33,11 +33,18 @@ const NAMES: [[&str; 3]; 4] = [
     ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"],
 ];
 
+const PREFIXES: [&str; 3] = ["x-ratelimit", "anthropic-ratelimit", "ratelimit"];
+
 impl RequestLimit {
     /// Reads it; a negative or unreadable value says nothing, and neither does a limit of zero (Azure sends -1 and 0 for
     /// what it does not know).
     pub(crate) fn of(seen: &Seen<'_>) -> Option<Self> {
         let headers = seen.headers()?;
+        // most answers say nothing, and to look for each name takes longer
+        let of_a_limit = |name: &HeaderName| PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix));
+        if !headers.keys().any(of_a_limit) {
+            return None;
+        }
         NAMES.iter().find_map(|[limit, remaining, reset]| {
             let remaining = number(headers, remaining)?;
             let limit = match number(headers, limit) {

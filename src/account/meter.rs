@@ -36,8 +36,4 @@ impl Meter {
         let counted: f64 = self.steps.iter().map(|(_, counted)| counted).sum();
         (seconds >= 3.0).then(|| counted.max(0.0) / seconds)
     }
-
-    pub(crate) fn clear(&mut self) {
-        self.steps.clear();
-    }
 }

@@ -143,20 +143,29 @@ impl Account {
         // the request will not be here when its answer is reported
         self.shared.quiet.store(false, Ordering::Relaxed);
         let asked = Asked::by_hand(cost.model.as_deref());
-        let admitted = self.start(&asked, || cost.size(), false, bound).await;
-        admitted
-            .map(Permit::new)
-            .map_err(|refusal| RetryError::refused(refusal.reason, refusal.retry_at))
+        let permit = self.start(&asked, || cost.size(), false, bound).await;
+        permit.map_err(|refusal| RetryError::refused(refusal.reason, refusal.retry_at))
     }
 
-    /// The same for the loop. `asked` and `size` are only looked at where there is something to ask.
-    pub(crate) async fn start(
+    /// The same for the loop.
+    pub(crate) async fn admit_call(
         &self,
         asked: &Asked<'_>,
         size: impl FnOnce() -> Size,
         retry: bool,
         bound: Option<Tick>,
     ) -> Result<Admitted, Refused> {
+        let permit = self.start(asked, size, retry, bound).await?;
+        Ok(Admitted::asked(self.clone(), permit))
+    }
+
+    async fn start(
+        &self,
+        asked: &Asked<'_>,
+        size: impl FnOnce() -> Size,
+        retry: bool,
+        bound: Option<Tick>,
+    ) -> Result<Permit, Refused> {
         match self.ask(asked, size, retry, bound) {
             Ok(answer) => answer,
             // boxed, since most starts do not wait and would have room for it
@@ -176,6 +185,15 @@ impl Account {
         }
     }
 
+    /// A start that there is nothing to ask for: no limit is configured, and no provider has spoken.
+    pub(crate) fn unasked(&self) -> Option<Admitted> {
+        let shared = &self.shared;
+        shared.quiet.load(Ordering::Relaxed).then(|| {
+            shared.unasked.fetch_add(1, Ordering::Relaxed);
+            Admitted::unasked(self.clone())
+        })
+    }
+
     /// A start at once, a refusal, or a place in the queue.
     #[allow(clippy::type_complexity, reason = "an answer, or what it takes to wait for one")]
     fn ask(
@@ -184,12 +202,8 @@ impl Account {
         size: impl FnOnce() -> Size,
         retry: bool,
         bound: Option<Tick>,
-    ) -> Result<Result<Admitted, Refused>, (Place, Size)> {
+    ) -> Result<Result<Permit, Refused>, (Place, Size)> {
         let shared = &self.shared;
-        if shared.quiet.load(Ordering::Relaxed) {
-            shared.unasked.fetch_add(1, Ordering::Relaxed);
-            return Ok(Ok(Admitted::unasked(self.clone())));
-        }
         let key = shared.names.key(asked, &shared.hasher);
         let size = if shared.sizes.count { size() } else { Size::NONE };
         let mut woken = Vec::new();
@@ -209,7 +223,7 @@ impl Account {
         match answer {
             Ok(answer) => Ok(self.admitted(answer, size, now)),
             Err(Some(place)) => Err((place, size)),
-            Err(None) => Ok(Ok(Admitted::unasked(self.clone()))),
+            Err(None) => Ok(self.admitted(Err(state::Refusal::lost()), size, now)),
         }
     }
 
@@ -231,9 +245,9 @@ impl Account {
         }
     }
 
-    fn admitted(&self, answer: Answer, size: Size, now: Tick) -> Result<Admitted, Refused> {
+    fn admitted(&self, answer: Answer, size: Size, now: Tick) -> Result<Permit, Refused> {
         match answer {
-            Ok(grant) => Ok(Admitted::granted(self.clone(), grant, size)),
+            Ok(grant) => Ok(Permit::new(self.clone(), grant, size)),
             Err(refusal) => Err(Refused {
                 reason: refusal.reason,
                 retry_at: refusal.until.and_then(|until| self.shared.wall(until, now)),

@@ -956,9 +956,8 @@ pub(crate) enum Polled {
 }
 
 impl Refusal {
-    /// The account has lost sight of a call. It cannot happen; if it does, the call goes without admission rather than being
-    /// lost too.
-    fn lost() -> Self {
+    /// The account has lost sight of a call. It cannot happen; if it does, the call ends instead of waiting for ever.
+    pub(crate) fn lost() -> Self {
         Self {
             reason: StopReason::Cancelled,
             until: None,
