@@ -1,6 +1,8 @@
 //! The book-keeping of one call: its time, its outcome, its events and its end. Knows the parts of the loop, but neither
 //! their order nor how anything is sent.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
@@ -153,15 +155,21 @@ impl<'a> Call<'a> {
             .instant()
             .map(|bound| account.tick(bound));
         let request = outgoing.request();
-        let asked = self.clock().now();
-        let mut admitted = account
-            .admit_call(&Asked::of(request), || account.size(request), retry, bound)
-            .await;
-        self.reached = self.clock().now();
-        // less than the timer's tick is the way through the lock
-        let waited = self.reached.saturating_duration_since(asked);
-        if waited >= Duration::from_millis(1) {
-            self.outcome.add_wait(waited);
+        let asked = Asked::of(request);
+        let mut start = pin!(account.admit_call(&asked, || account.size(request), retry, bound));
+        // what does not wait at all has not waited for the moment that it takes to ask
+        let (clock, mut began) = (self.clock(), None);
+        let mut admitted = poll_fn(|cx| {
+            let polled = start.as_mut().poll(cx);
+            if polled.is_pending() {
+                began.get_or_insert_with(|| clock.now());
+            }
+            polled
+        })
+        .await;
+        if let Some(began) = began {
+            self.reached = clock.now();
+            self.outcome.add_wait(self.reached.saturating_duration_since(began));
         }
         if let Ok(permit) = &mut admitted {
             self.keep(permit, outgoing);
@@ -258,7 +266,9 @@ impl<'a> Call<'a> {
         self.reached = self.clock().now();
         self.received_at = self.clock().wall_now();
         let broken = matches!(ended, Ended::Answered(answer) if answer.is_broken());
-        let verdict = self.parts.classifier.classify(&self.seen(ended, outgoing));
+        let seen = self.seen(ended, outgoing);
+        let verdict = self.parts.classifier.classify(&seen);
+        let requests = RequestLimit::of(&seen);
         let verdict = verdict.or_else(|| broken.then(transport::broken_body));
 
         let started = self.last_send.saturating_duration_since(self.begun);
@@ -269,7 +279,9 @@ impl<'a> Call<'a> {
             Ended::Answered(answer) => Some(answer.headers()),
             Ended::Failed(_) | Ended::Cut(_) => None,
         });
-        self.teach(ended, outgoing, verdict.as_ref(), permit);
+        if verdict.is_some() || requests.is_some() || permit.is_asked() {
+            self.teach(ended, outgoing, verdict.as_ref(), requests, permit);
+        }
         self.tell(|call| Event::AttemptFinished {
             call,
             attempt,
@@ -282,8 +294,14 @@ impl<'a> Call<'a> {
     }
 
     /// Tells the account what came of the send, and the observers what that changed.
-    fn teach(&self, ended: &Ended, outgoing: &Outgoing, verdict: Option<&Verdict>, permit: &mut Admitted) {
-        let requests = RequestLimit::of(&self.seen(ended, outgoing));
+    fn teach(
+        &self,
+        ended: &Ended,
+        outgoing: &Outgoing,
+        verdict: Option<&Verdict>,
+        requests: Option<RequestLimit>,
+        permit: &mut Admitted,
+    ) {
         if verdict.is_some() || requests.is_some() {
             permit.adopt(&Asked::of(outgoing.request()));
         }

@@ -138,12 +138,15 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// A rule of the user's own.
+type LaneBy = std::sync::Arc<dyn Fn(&Url, &HeaderMap) -> String + Send + Sync>;
+
 /// How lanes are told apart.
 #[derive(Clone)]
 pub(crate) struct LaneNames {
     /// Each credential is an allowance of its own. In an account that was built, several keys may share one.
     pub(crate) by_credential: bool,
-    pub(crate) by: Option<std::sync::Arc<dyn Fn(&Url, &HeaderMap) -> String + Send + Sync>>,
+    pub(crate) by: Option<LaneBy>,
     /// Models with limits of their own, which are told apart whatever the rule.
     pub(crate) limited: Vec<String>,
 }

@@ -320,12 +320,14 @@ impl Shared {
     }
 }
 
+type Sleep<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
 /// One that waits. Dropping it leaves the queue, and gives back what was granted in the meantime.
 struct Waiting<'a> {
     shared: &'a Shared,
     place: Place,
     /// The one timer of the account, while this is the one that holds it.
-    timer: Option<(Tick, std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>)>,
+    timer: Option<(Tick, Sleep<'a>)>,
     done: bool,
 }
 
@@ -379,7 +381,7 @@ impl Waiting<'_> {
 }
 
 impl Shared {
-    fn sleep_until(&self, until: Tick) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn sleep_until(&self, until: Tick) -> Sleep<'_> {
         // beyond what the clock can tell: look again in an hour
         let instant = until
             .instant(self.base)

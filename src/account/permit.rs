@@ -123,6 +123,11 @@ impl Admitted {
         }
     }
 
+    /// Was the account asked for it?
+    pub(crate) const fn is_asked(&self) -> bool {
+        self.permit.is_some()
+    }
+
     /// Tells the account what came of the send.
     pub(crate) fn hear(
         &mut self,

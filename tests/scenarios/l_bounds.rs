@@ -130,7 +130,13 @@ proptest! {
             prop_assert_eq!(outcome.attempts().len(), n);
             prop_assert!(outcome.stop() != StopReason::AttemptsSpent || n == limits.attempts.max(1) as usize);
             let waits = waits.lock().unwrap();
-            prop_assert!(n == waits.len() + 1 || outcome.stop() == StopReason::DeadlinePassed);
+            // after its own wait a retry may find that the lane's turn comes too late for it
+            let turned_away = [
+                StopReason::DeadlinePassed,
+                StopReason::QueuePastDeadline,
+                StopReason::PausedPastDeadline,
+            ];
+            prop_assert!(n == waits.len() + 1 || turned_away.contains(&outcome.stop()));
             for (at, wait, delay) in waits.iter() {
                 let stated = delay.map_or(Duration::ZERO, |delay| delay.duration());
                 let spread = if delay.is_some() { secs(5) } else { Duration::ZERO };

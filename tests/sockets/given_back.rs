@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 use proptest::prelude::*;
 use reqwest::{Body, Request, Response};
 use reqwest_ai_retry::{
-    Cause, Class, Classifier, Outcome, RetryMiddleware, RetryPolicy, Ruling, Seen, StopReason, Verdict,
+    Account, Cause, Class, Classifier, Outcome, RetryMiddleware, RetryPolicy, Ruling, Seen, StopReason, Verdict,
 };
 use reqwest_middleware::{ClientBuilder, Middleware, Next};
 use testbed::{Gate, Reply, Server, reply, sse};
@@ -184,6 +184,31 @@ async fn success_comes_back_as_received_first_or_last() {
         assert_eq!((&first, why), (&plain, None), "{name}");
         let (recovered, why) = from(vec![reply(503), form(200)], Method::GET, with(quick())).await;
         assert_eq!((&recovered, why), (&plain, Some(StopReason::Succeeded)), "{name}");
+    }
+}
+
+/// A body that holds a place in flight, or is read for the tokens that it took, is the body that it was.
+#[tokio::test]
+async fn an_answer_that_holds_its_place_comes_back_as_received() {
+    for (name, form) in forms() {
+        for account in [
+            Account::builder().max_concurrency(4),
+            Account::builder().output_tokens_per_minute(1_000_000_000),
+        ] {
+            let account = account.build().unwrap();
+            let retry = || {
+                RetryMiddleware::builder()
+                    .policy(quick())
+                    .account(account.clone())
+                    .build()
+            };
+            for status in [200, 404] {
+                let (plain, _) = from(vec![form(status)], Method::GET, None).await;
+                let (held, _) = from(vec![form(status)], Method::GET, Some(retry())).await;
+                assert_eq!(held, plain, "{name} {status}");
+            }
+            assert_eq!(account.status().in_flight, 0, "{name}");
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 mod caller;
 mod e_bodies;
 mod given_back;
+mod h_streams;
 mod http2;
 mod secrets;
 mod transport;

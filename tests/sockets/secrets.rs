@@ -107,7 +107,7 @@ fn request(method: Method, url: &str) -> Request {
         let value = HeaderValue::from_str(&format!("Bearer canary-{name}")).unwrap();
         request.headers_mut().insert(name, value);
     }
-    *request.body_mut() = Some(r#"{"model":"canary-model","messages":[{"content":"canary-prompt"}]}"#.into());
+    *request.body_mut() = Some(r#"{"model":"the-model","messages":[{"content":"canary-prompt"}]}"#.into());
     request
 }
 

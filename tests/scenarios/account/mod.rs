@@ -3,6 +3,7 @@
 
 mod breaker;
 mod by_hand;
+mod cancels;
 mod lanes;
 mod pauses;
 mod queue;
