@@ -47,10 +47,10 @@ impl Ended {
         }
     }
 
-    /// The permit is held until the body ends or is dropped, where something waits for that.
+    /// The permit is held until the body ends or is dropped.
     pub(crate) fn held_by(self, permit: Admitted) -> Self {
         match self {
-            Self::Answered(answer) if permit.outlives_headers() => Self::Answered(answer.held_by(permit)),
+            Self::Answered(answer) => Self::Answered(answer.held_by(permit)),
             other => other,
         }
     }
@@ -88,7 +88,7 @@ pub(crate) struct Call<'a> {
     begun: Instant,
     first_send: Option<Instant>,
     last_send: Instant,
-    /// How far the call has come: the end of its last attempt or wait.
+    /// How far the call has come: the end of its last attempt or wait. To look at the clock takes as long as much else.
     reached: Instant,
     /// The time of day when the last attempt ended: what an absolute delay is measured from.
     received_at: SystemTime,
@@ -210,7 +210,11 @@ impl<'a> Call<'a> {
         if let Some(paid) = self.paid.take() {
             paid.spend();
         }
-        self.last_send = self.clock().now();
+        if self.policy.buffer_request.is_some() {
+            // it may have taken a while to read the request's body
+            self.reached = self.clock().now();
+        }
+        self.last_send = self.reached;
         self.first_send.get_or_insert(self.last_send);
         self.tell(|call| Event::AttemptStarted {
             call,

@@ -33,16 +33,18 @@ const NAMES: [[&str; 3]; 4] = [
     ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"],
 ];
 
-const PREFIXES: [&str; 3] = ["x-ratelimit", "anthropic-ratelimit", "ratelimit"];
+/// Is it one of those? Most answers have none, and to look for each by its name takes longer.
+fn is_of_a_limit(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    matches!(name.as_bytes().first(), Some(b'x' | b'a' | b'r')) && name.contains("ratelimit")
+}
 
 impl RequestLimit {
     /// Reads it; a negative or unreadable value says nothing, and neither does a limit of zero (Azure sends -1 and 0 for
     /// what it does not know).
     pub(crate) fn of(seen: &Seen<'_>) -> Option<Self> {
         let headers = seen.headers()?;
-        // most answers say nothing, and to look for each name takes longer
-        let of_a_limit = |name: &HeaderName| PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix));
-        if !headers.keys().any(of_a_limit) {
+        if !headers.keys().any(is_of_a_limit) {
             return None;
         }
         NAMES.iter().find_map(|[limit, remaining, reset]| {
