@@ -110,10 +110,14 @@ impl<'a> Asked<'a> {
         if let Some(model) = self.model {
             return Cow::Borrowed(model);
         }
+        // asked for by hand: there is nothing to look at
+        let Some(url) = self.url else {
+            return Cow::Borrowed("");
+        };
         if let Some([serde_json::Value::String(model)]) = top_level(self.body, ["model"]) {
             return Cow::Owned(model);
         }
-        let path = self.url.map_or("", |url| url.path());
+        let path = url.path();
         let named = ["/models/", "/model/", "/deployments/"]
             .iter()
             .find_map(|parent| path.split_once(parent));

@@ -1,7 +1,8 @@
 //! What it costs to ask an account for a start: when there is nothing to wait for, when ten thousand wait, and when a
 //! hundred thousand do. Knows the order of the measurements and the bars; how each is taken stands beside it.
 //!
-//! `cargo bench -p peers --bench admission` prints the tables and fails if a bar is missed.
+//! `cargo bench -p peers --bench admission` prints the tables and fails if a bar is missed. After `--`, the words `free`,
+//! `throttled` and `queue` choose among them.
 
 mod free;
 mod heap;
@@ -25,8 +26,23 @@ const POLLS: f64 = 4.0;
 const BYTES: f64 = 350.0;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let parts: [(&str, fn() -> Result<bool, Box<dyn Error>>); 3] =
+        [("free", free), ("throttled", throttled), ("queue", queue)];
+    if words.iter().any(|word| parts.iter().all(|(part, _)| part != word)) {
+        return Err("usage: admission [free] [throttled] [queue]".into());
+    }
     let mut met = true;
+    for (part, measure) in parts {
+        if words.is_empty() || words.iter().any(|word| word == part) {
+            met &= measure()?;
+            println!();
+        }
+    }
+    Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
 
+fn free() -> Result<bool, Box<dyn Error>> {
     println!(
         "An admission that does not wait, its permit dropped ({} at a time)",
         free::ADMISSIONS
@@ -36,56 +52,36 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         "", "ns median", "ns least", "allocations", "bytes"
     );
     let costs = free::measure()?;
-    for cost in &costs {
-        println!("{cost}");
-    }
-    if let Some(ours) = costs.first() {
-        met &= bar(
-            ours.median <= FREE_NANOSECONDS,
-            &format!("{:.1} ns; {FREE_NANOSECONDS} allowed", ours.median),
-        );
-        met &= bar(
-            ours.allocations <= FREE_ALLOCATIONS,
-            &format!("{:.4} allocations; {FREE_ALLOCATIONS} allowed", ours.allocations),
-        );
-    }
+    costs.iter().for_each(|cost| println!("{cost}"));
+    let ours = costs.first().ok_or("nothing was measured")?;
+    let time = format!("{:.1} ns; {FREE_NANOSECONDS} allowed", ours.median);
+    let allocations = format!("{:.4} allocations; {FREE_ALLOCATIONS} allowed", ours.allocations);
+    Ok(bar(ours.median <= FREE_NANOSECONDS, &time) & bar(ours.allocations <= FREE_ALLOCATIONS, &allocations))
+}
 
+fn throttled() -> Result<bool, Box<dyn Error>> {
     println!(
-        "\n{} tasks that wait, {} a second, {} s of real time, 2 workers",
+        "{} tasks that wait, {} a second, {} s of real time, 2 workers",
         throttled::WAITERS,
         throttled::RATE,
         throttled::SECONDS
     );
     let ours = throttled::measure()?;
     println!("{ours}");
-    met &= bar(
-        ours.share() >= RATE,
-        &format!("{:.2} % of the rate; {} % demanded", 100.0 * ours.share(), 100.0 * RATE),
-    );
-    met &= bar(
-        ours.fullest_second <= FULLEST_SECOND,
-        &format!(
-            "{} starts in the fullest second; {FULLEST_SECOND} allowed",
-            ours.fullest_second
-        ),
-    );
-    met &= bar(
-        ours.polls_per_admission() <= POLLS,
-        &format!("{:.2} polls per admission; {POLLS} allowed", ours.polls_per_admission()),
-    );
+    let (share, fullest, polls) = (ours.share(), ours.fullest_second, ours.polls_per_admission());
+    let rate = format!("{:.2} % of the rate; {} % demanded", 100.0 * share, 100.0 * RATE);
+    let second = format!("{fullest} starts in the fullest second; {FULLEST_SECOND} allowed");
+    let polled = format!("{polls:.2} polls per admission; {POLLS} allowed");
+    Ok(bar(share >= RATE, &rate) & bar(fullest <= FULLEST_SECOND, &second) & bar(polls <= POLLS, &polled))
+}
 
-    println!("\n{} tasks that wait, 2 workers", queue::WAITERS);
+fn queue() -> Result<bool, Box<dyn Error>> {
+    println!("{} tasks that wait, 2 workers", queue::WAITERS);
     let lengths = queue::measure()?;
-    for length in &lengths {
-        println!("{length}");
-    }
-    if let Some(ours) = lengths.last() {
-        met &= bar(
-            ours.bytes <= BYTES,
-            &format!("{:.1} bytes for one that waits; {BYTES} allowed", ours.bytes),
-        );
-    }
-    Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    lengths.iter().for_each(|length| println!("{length}"));
+    let ours = lengths.last().ok_or("nothing was measured")?;
+    let bytes = format!("{:.1} bytes for one that waits; {BYTES} allowed", ours.bytes);
+    Ok(bar(ours.bytes <= BYTES, &bytes))
 }
 
 fn bar(met: bool, what: &str) -> bool {
