@@ -20,6 +20,14 @@ const PROBE_LONGEST: Duration = Duration::from_secs(120);
 const CREDIT_HORIZON: f64 = 15.0;
 /// Credit that is left alone, for starts that are counted elsewhere.
 const CREDIT_MARGIN: f64 = 2.0;
+/// Headers that never show more than this to remain are no help: a limit without a burst is always as good as empty.
+const TELLING: f64 = 4.0;
+/// Once an emptying bucket has been waited for, this much more is let run in.
+const REFILLED: f64 = 6.0;
+/// For how long somebody must have been waiting before the own rate says something of the allowance.
+const MEASURED: f64 = 15.0;
+/// How far apart two answers must be to show whether a window slides.
+const ANCHORED: f64 = 3.0;
 /// A reset further away than this is no reason to slow down: it is a day's, and half of it may be left.
 const FARTHEST_RESET: Duration = Duration::from_secs(60);
 /// Headers that showed room where there was none are not believed for this long.
@@ -28,7 +36,11 @@ const DISTRUST: Duration = Duration::from_secs(600);
 const UNHINTED_FIRST: Duration = Duration::from_millis(500);
 const UNHINTED_LONGEST: Duration = Duration::from_secs(30);
 /// Where a slow start begins, starts a second, and how fast it grows.
-const SLOW_START: f64 = 0.5;
+const SLOW_START: f64 = 1.0;
+/// Refusals that are no further apart than this have a limit between them that was used to the full.
+const SATURATED: f64 = 20.0;
+/// From here on a hint is that of a window, not of a bucket's next drop.
+const LONG_HINT: Duration = Duration::from_secs(5);
 const SLOW_START_DOUBLES: f64 = 2.0;
 
 /// What is known of the provider's view after the newest answer.
@@ -38,10 +50,22 @@ struct Credit {
     number: u64,
     remaining: f64,
     limit: Option<f64>,
+    sent_at: Tick,
+    refill: Refill,
     /// When the limit is whole again, counted from that send.
     whole_at: Option<Tick>,
-    /// It refills steadily, so that what is there can be spent without running into a wall.
-    refills: bool,
+}
+
+/// How a limit comes back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Refill {
+    /// All at once, at the end of its window.
+    Whole(Tick),
+    /// Bit by bit, so many a second: what is there can be spent without running into a wall.
+    Steady(f64),
+    /// By windows, of a kind that is not known yet.
+    Soon,
+    Unknown,
 }
 
 /// How the rate is looked for.
@@ -75,6 +99,19 @@ pub(crate) struct Rate {
     refused_at: Option<(Tick, f64)>,
     /// Starts made before the last epoch.
     before: u64,
+    /// The first start.
+    begun: Option<Tick>,
+    /// The limit comes back by windows, and not bit by bit.
+    windowed: bool,
+    /// A send and the end of the window that its answer told: by later ones it shows whether that end stays.
+    anchor: Option<(Tick, Tick)>,
+    stays: bool,
+    /// Headers have told the rate.
+    told: bool,
+    /// Since when there was always somebody waiting, so that what was sent is what could be.
+    backlog: Option<Tick>,
+    /// The first refusal told a wait as windows have it.
+    long_hint: bool,
     refusals: u64,
     meter: Meter,
     credit: Option<Credit>,
@@ -114,6 +151,13 @@ impl Rate {
             epoch: 0,
             refused_at: None,
             before: 0,
+            begun: None,
+            windowed: false,
+            anchor: None,
+            stays: false,
+            told: false,
+            backlog: None,
+            long_hint: false,
             refusals: 0,
             meter: Meter::default(),
             credit: None,
@@ -154,7 +198,11 @@ impl Rate {
     /// Credit that may be spent faster than the rate.
     fn spare(&self, now: Tick) -> f64 {
         match self.credit {
-            Some(credit) if credit.refills && now >= self.distrust_until && self.matches_configuration(&credit) => {
+            Some(credit)
+                if matches!(credit.refill, Refill::Steady(_))
+                    && now >= self.distrust_until
+                    && self.matches_configuration(&credit) =>
+            {
                 credit.left(self.sent)
             }
             _ => 0.0,
@@ -169,29 +217,55 @@ impl Rate {
     /// A rate configured below the provider's is the user's own limit, which no credit lifts.
     fn matches_configuration(&self, credit: &Credit) -> bool {
         match (self.configured, credit.limit) {
-            (Some(configured), Some(limit)) => configured * 60.0 >= limit * 0.95,
+            (Some(configured), Some(limit)) => configured * 60.0 >= limit,
             _ => self.configured.is_none(),
         }
     }
 
-    /// Headers say that nothing is left: nothing starts before the limit is whole again.
+    /// Headers say that nothing is left: the earliest time at which something is again.
     pub(crate) fn not_before(&self, now: Tick) -> Tick {
-        match self.credit {
-            Some(credit) if self.most_remaining >= 4.0 && credit.left(self.sent) < 1.0 => credit
-                .whole_at
-                .filter(|at| at.seconds_since(now) <= FARTHEST_RESET.as_secs_f64())
-                .unwrap_or_default(),
-            _ => Tick::default(),
+        let Some(credit) = self.credit.filter(|_| self.most_remaining >= TELLING) else {
+            return Tick::default();
+        };
+        let missing = 1.0 + CREDIT_MARGIN - credit.left(self.sent);
+        if missing <= CREDIT_MARGIN {
+            return Tick::default();
+        }
+        let at = match credit.refill {
+            Refill::Whole(at) => at,
+            // somebody else may drink from it too, so that more than the next start should be there
+            Refill::Steady(rate) => {
+                let filled = credit.sent_at.plus_seconds((missing + REFILLED) / rate);
+                credit.whole_at.map_or(filled, |whole| whole.min(filled))
+            }
+            Refill::Soon | Refill::Unknown => return Tick::default(),
+        };
+        if at.seconds_since(now) <= FARTHEST_RESET.as_secs_f64() {
+            at
+        } else {
+            Tick::default()
         }
     }
 
     /// A start was made.
     pub(crate) fn start(&mut self, now: Tick) -> Stamp {
+        self.begun.get_or_insert(now);
         self.sent += 1;
         self.meter.count(1.0, now);
         Stamp {
             number: self.sent,
             epoch: self.epoch,
+            at: now,
+        }
+    }
+
+    /// A start was made before anything was known, as one of so many: it belongs to the first epoch, whichever it is now.
+    pub(crate) fn adopt(&mut self, sent: u64, now: Tick) -> Stamp {
+        self.begun.get_or_insert(now);
+        self.sent = self.sent.max(sent);
+        Stamp {
+            number: 0,
+            epoch: 0,
             at: now,
         }
     }
@@ -208,32 +282,62 @@ impl Rate {
             return;
         }
         self.most_remaining = self.most_remaining.max(seen.remaining);
-        let used = seen.limit.map(|limit| (limit - seen.remaining).max(1.0));
-        // a bucket is whole again soon after little was used; a window is not before it ends
-        let refill = used
-            .zip(seen.reset)
-            .map(|(used, reset)| used / reset.as_secs_f64().max(0.001));
-        let per_window = seen.reset.map(|reset| seen.remaining / reset.as_secs_f64().max(0.001));
-        let refills = match (refill, self.base()) {
-            (Some(refill), Some(base)) => refill >= base * 0.5,
-            (Some(refill), None) => per_window.is_some_and(|per_window| refill > 0.2 && per_window > refill),
-            (None, _) => false,
-        };
+        let refill = self.refill(stamp, &seen);
         self.credit = Some(Credit {
             number: stamp.number,
             remaining: seen.remaining,
             limit: seen.limit,
+            sent_at: stamp.at,
+            refill,
             whole_at: seen.reset.map(|reset| stamp.at + reset),
-            refills,
         });
-        if let Search::Start { .. } | Search::Free = self.search {
-            let near = seen.reset.is_some_and(|reset| reset <= FARTHEST_RESET);
-            let told = if refills { refill } else { per_window.filter(|_| near) };
-            let slow_start = matches!(self.search, Search::Start { .. });
-            if let Some(rate) = told.filter(|rate| *rate > 0.0 && (slow_start || seen.remaining < 1.0)) {
-                self.search = Search::Found { rate, growing: None };
-                self.clean_since = now;
-            }
+        let untold = match self.search {
+            Search::Start { .. } => true,
+            Search::Free => seen.remaining < 1.0,
+            Search::Found { .. } => false,
+        };
+        // the unit of a limit is not told; that it is the usual one shows in how fast the limit comes back
+        let told = seen.limit.filter(|_| untold && refill != Refill::Unknown);
+        if let Some(limit) = told {
+            self.told = true;
+            self.find(limit / 60.0);
+            self.clean_since = now;
+        }
+    }
+
+    /// How the limit comes back. A bucket is whole again soon after little was used, and later the more was. A window's end
+    /// says nothing of what was used; it stays where it is, unless the window slides.
+    fn refill(&mut self, stamp: Stamp, seen: &RequestLimit) -> Refill {
+        let (Some(reset), Some(limit)) = (seen.reset, seen.limit) else {
+            return Refill::Unknown;
+        };
+        // a bucket may hold less than is allowed in a minute
+        let whole = if self.most_remaining >= 0.8 * limit {
+            limit
+        } else {
+            self.most_remaining + 1.0
+        };
+        let seconds = reset.as_secs_f64().max(0.001);
+        let (steady, even) = ((whole - seen.remaining).max(1.0) / seconds, seen.remaining / seconds);
+        let per_minute = limit / 60.0;
+        let usual = self.base().unwrap_or(per_minute);
+        let agrees = |rate: f64| (0.5..=2.0).contains(&(rate / usual));
+        let whole_at = stamp.at + reset;
+        let (anchor, end) = *self.anchor.get_or_insert((stamp.at, whole_at));
+        let passed = stamp.at.seconds_since(anchor);
+        if passed >= ANCHORED {
+            self.stays = whole_at.seconds_since(end).abs() < 0.3 * passed;
+            self.anchor = Some((stamp.at, whole_at));
+        }
+        self.windowed |= seconds >= 2.0 && steady < 0.25 * per_minute;
+        if !self.windowed && agrees(steady) {
+            Refill::Steady(steady)
+        } else if self.windowed && self.stays {
+            Refill::Whole(whole_at)
+        } else if self.windowed && self.base().is_none() && agrees(even) {
+            Refill::Soon
+        } else {
+            Refill::Unknown
         }
     }
 
@@ -276,46 +380,83 @@ impl Rate {
     }
 
     fn learn_from_refusal(&mut self, hint: Option<Duration>, now: Tick) {
-        // at two refusals a bucket is as empty, and a window as full: what was let through between is what it allows
         let ready = now + hint.unwrap_or_default();
-        let between = self
-            .refused_at
-            .map(|(before, accepted)| (self.accepted() - accepted).max(1.0) / ready.seconds_since(before).max(0.05));
         match self.search {
             Search::Free | Search::Start { .. } => {
                 let burst = (self.sent - self.before).max(1) as f64;
                 let told = burst / hint.unwrap_or(UNHINTED_FIRST).as_secs_f64().max(0.05);
-                let rate = self.current(now).map_or(told, |going| told.min(going / 2.0));
+                let rate = self.current(now).map_or(told, |going| told.min(going * 0.6));
                 self.search = Search::Found {
                     rate,
                     growing: Some(now),
                 };
+                self.long_hint = hint.is_some_and(|hint| hint >= LONG_HINT);
             }
-            Search::Found { growing: Some(_), rate } => {
-                let rate = between.map_or(rate * 0.7, |between| between * 0.98);
-                self.search = Search::Found { rate, growing: None };
+            Search::Found { rate, growing } if self.configured.is_none() && !self.told => {
+                let undone = self.undo_step(now);
+                let current = rate * (1.0 - self.guard) * self.scale;
+                match self.between(ready) {
+                    // no less than what was started: the allowance is met, and two starts came too close together
+                    Some(between) if growing.is_some() || between < 0.9 * current => self.find(between.min(current)),
+                    Some(_) if undone => {}
+                    Some(_) => self.step_down(rate, hint, now),
+                    None if growing.is_some() => self.find(current * 0.85),
+                    None if undone => {}
+                    None => self.step_down(rate, hint, now),
+                }
             }
-            Search::Found { rate, growing: None } => self.step_down(rate, hint, now),
+            Search::Found { rate, .. } => {
+                self.undo_step(now);
+                self.step_down(rate, hint, now);
+            }
         }
     }
 
-    fn step_down(&mut self, base: f64, hint: Option<Duration>, now: Tick) {
-        let measured = self.meter.rate(now);
-        let current = base * (1.0 - self.guard) * self.scale;
-        if let Some((at, step)) = self.trying.take()
-            && now.seconds_since(at) < 60.0
-        {
-            match step {
-                Step::Scale(before) => self.scale = before,
-                Step::Guard(before) => self.guard = before,
-                Step::Rate(before) => {
-                    if let Search::Found { rate, .. } = &mut self.search {
-                        *rate = before;
-                    }
+    fn find(&mut self, rate: f64) {
+        self.search = Search::Found { rate, growing: None };
+        (self.scale, self.guard) = (1.0, GUARD_FIRST);
+    }
+
+    /// What is let through, if this refusal followed so soon on the last that the limit was used to the full all the while:
+    /// at both a bucket is as empty, and a window as full. A first window is used up by a burst, in its own time; it and what
+    /// follows are counted from the start.
+    fn between(&self, ready: Tick) -> Option<f64> {
+        let (before, accepted) = self.refused_at?;
+        let since = ready.seconds_since(before);
+        if self.backlog.is_none_or(|backlog| backlog > before) {
+            return None;
+        }
+        if self.long_hint && since < SATURATED {
+            return Some(self.accepted() / ready.seconds_since(self.begun?).max(1.0));
+        }
+        let starts = (self.accepted() - accepted).max(1.0);
+        (since <= SATURATED && since >= 0.3).then(|| starts / since)
+    }
+
+    /// Takes back the step up that a refusal has shown to be one too many.
+    fn undo_step(&mut self, now: Tick) -> bool {
+        let Some((at, step)) = self.trying.take().filter(|(at, _)| now.seconds_since(*at) < 60.0) else {
+            return false;
+        };
+        let _ = at;
+        match step {
+            Step::Scale(before) => self.scale = before,
+            Step::Guard(before) => self.guard = before,
+            Step::Rate(before) => {
+                if let Search::Found { rate, .. } = &mut self.search {
+                    *rate = before;
                 }
             }
-            self.probe_after = (self.probe_after * 2).min(PROBE_LONGEST);
         }
+        self.probe_after = (self.probe_after * 2).min(PROBE_LONGEST);
+        true
+    }
+
+    fn step_down(&mut self, base: f64, hint: Option<Duration>, now: Tick) {
+        // with nobody waiting it would tell the demand, not the allowance
+        let busy = self.backlog.is_some_and(|since| now.seconds_since(since) >= MEASURED);
+        let measured = self.meter.rate(now).filter(|_| busy);
+        let current = base * (1.0 - self.guard) * self.scale;
         match measured {
             Some(measured) if measured < 0.8 * current => self.scale = (0.98 * measured / base).clamp(0.02, 1.0),
             _ if hint.is_some_and(|hint| hint.as_secs_f64() <= 2.0 / current) => {
@@ -334,15 +475,16 @@ impl Rate {
     }
 
     /// Time has passed in peace.
-    pub(crate) fn tick(&mut self, now: Tick) {
+    pub(crate) fn tick(&mut self, waiting: bool, now: Tick) {
+        self.backlog = if waiting { self.backlog.or(Some(now)) } else { None };
         if let Search::Found {
             rate,
             growing: Some(since),
         } = &mut self.search
         {
-            while now.seconds_since(*since) >= 4.0 {
+            while now.seconds_since(*since) >= 2.0 {
                 *rate *= 1.1;
-                *since = *since + Duration::from_secs(4);
+                *since = *since + Duration::from_secs(2);
             }
             return;
         }
@@ -359,7 +501,7 @@ impl Rate {
         if self.scale < 1.0 {
             self.trying = Some((now, Step::Scale(self.scale)));
             self.scale = (self.scale * 1.05).min(1.0);
-        } else if self.guard > GUARD_BACK {
+        } else if self.guard > 0.0 {
             self.trying = Some((now, Step::Guard(self.guard)));
             self.guard = (self.guard - GUARD_BACK).max(0.0);
         } else if self.configured.is_none() {

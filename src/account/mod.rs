@@ -23,7 +23,7 @@ mod usage;
 
 use std::future::poll_fn;
 use std::hash::RandomState;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime};
@@ -81,6 +81,8 @@ struct Shared {
     sizes: Sizes,
     /// Nothing is configured, and no provider has spoken: there is nothing to ask.
     quiet: AtomicBool,
+    /// Sends that were made without asking.
+    unasked: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -105,6 +107,7 @@ impl Account {
                 names,
                 sizes,
                 quiet: AtomicBool::new(quiet),
+                unasked: AtomicU64::new(0),
                 state: Mutex::new(State::new(rules, Tick::default())),
             }),
         }
@@ -179,6 +182,7 @@ impl Account {
     ) -> Result<Result<Admitted, Refused>, (Place, Size)> {
         let shared = &self.shared;
         if shared.quiet.load(Ordering::Relaxed) {
+            shared.unasked.fetch_add(1, Ordering::Relaxed);
             return Ok(Ok(Admitted::unasked(self.clone())));
         }
         let key = shared.names.key(asked, &shared.hasher);
@@ -208,7 +212,7 @@ impl Account {
         let key = shared.names.key(asked, &shared.hasher);
         shared.with(|state, now, _| {
             let lane = state.lane(key, || shared.names.name(asked), now);
-            state.adopt(lane, now)
+            state.adopt(lane, shared.unasked.load(Ordering::Relaxed), now)
         })
     }
 

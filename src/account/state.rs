@@ -396,7 +396,7 @@ impl State {
         let Some(lane) = self.lanes.get_mut(lane as usize) else {
             return;
         };
-        lane.rate.tick(now);
+        lane.rate.tick(lane.waiting() > 0, now);
         lane.ceiling.tick(now);
         let rate = match (lane.rate.current(now), ramp) {
             (Some(rate), Some(ramp)) => Some(rate.min(ramp)),
@@ -479,32 +479,46 @@ impl State {
         if let Some(bucket) = &mut lane.bucket {
             bucket.charge(1.0, now);
         }
-        lane.used_at = now;
         if !retry {
             lane.budget.deposit(now);
         }
+        let stamp = lane.rate.start(now);
+        if let Some(model) = lane.model.and_then(|model| self.models.get_mut(model)) {
+            model.counters.charge(weights, on_credit, now);
+        }
+        self.counters.charge(weights, on_credit, now);
+        self.first_start.get_or_insert(now);
+        self.enter(slot, weights, stamp, on_credit, now)
+    }
+
+    /// Counts a send that was made without asking: it is in flight, and all else has been done.
+    pub(crate) fn adopt(&mut self, slot: u32, unasked: u64, now: Tick) -> Option<Grant> {
+        let stamp = self.lanes.get_mut(slot as usize)?.rate.adopt(unasked, now);
+        self.enter(slot, Weights::default(), stamp, true, now)
+    }
+
+    fn enter(&mut self, slot: u32, weights: Weights, stamp: Stamp, on_credit: bool, now: Tick) -> Option<Grant> {
+        let lane = self.lanes.get_mut(slot as usize)?;
+        lane.used_at = now;
         lane.ceiling.enter();
         let probes_hold = match &mut lane.hold {
             Some(hold) => !std::mem::replace(&mut hold.probing, true),
             None => false,
         };
-        let grant = Grant {
+        self.ceiling.enter();
+        let pass = lane.breaker.pass(now);
+        if let Some(model) = lane.model.and_then(|model| self.models.get_mut(model)) {
+            model.ceiling.enter();
+        }
+        Some(Grant {
             lane: slot,
             generation: lane.generation,
             weights,
-            stamp: lane.rate.start(now),
-            pass: lane.breaker.pass(now),
+            stamp,
+            pass,
             probes_hold,
             on_credit,
-        };
-        if let Some(model) = lane.model.and_then(|model| self.models.get_mut(model)) {
-            model.counters.charge(weights, on_credit, now);
-            model.ceiling.enter();
-        }
-        self.counters.charge(weights, on_credit, now);
-        self.ceiling.enter();
-        self.first_start.get_or_insert(now);
-        Some(grant)
+        })
     }
 
     /// The lane that a grant was for, unless another one stands there by now.
@@ -676,12 +690,6 @@ impl State {
         let Some(lane) = self.granted(grant) else { return };
         let over = lane.experience.learn(size, grant.weights, usage, sizes);
         self.correct(grant, over, now, woken);
-    }
-
-    /// Counts a send that was made without asking.
-    pub(crate) fn adopt(&mut self, lane: u32, now: Tick) -> Option<Grant> {
-        self.refresh(lane, now);
-        self.grant(lane, Weights::default(), false, now)
     }
 
     /// Is there a limit on what is in flight that this start counts towards?
