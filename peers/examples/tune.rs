@@ -139,7 +139,8 @@ fn main() {
                     continue;
                 }
                 let mut rs: Vec<Row> = Vec::new();
-                let base: u64 = std::env::var("SEED0").ok().and_then(|s| s.parse().ok()).unwrap_or(0); let all: Vec<u64> = (base..base + seeds).collect();
+                let base: u64 = std::env::var("SEED0").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
+                let all: Vec<u64> = (base..base + seeds).collect();
                 for chunk in all.chunks(2) {
                     std::thread::scope(|s| {
                         let hs: Vec<_> = chunk

@@ -1,7 +1,8 @@
 //! What is told apart when a provider speaks: a lane of its own for each origin, model and (in an account that was not
 //! built) credential, so that one model's refusal never stops another. Knows no queue discipline.
 
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 
 use http::{HeaderMap, header};
 use reqwest::Url;
@@ -20,8 +21,38 @@ use crate::json::top_level;
 
 /// A keyed hash of all that tells a lane. The credential is in it and nowhere else; the key is the process's own, so that
 /// the hash says nothing to anybody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LaneKey(u64);
+
+impl Hash for LaneKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0);
+    }
+}
+
+/// A map by lane: its key is a hash already, and one that nobody outside can aim.
+pub(crate) type LaneMap<T> = HashMap<LaneKey, T, BuildHasherDefault<AsItIs>>;
+
+/// Takes a number for its own hash.
+#[derive(Debug, Default)]
+pub(crate) struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // no key is made of bytes; should one be, it is told apart all the same
+        self.0 = bytes
+            .iter()
+            .fold(self.0, |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
 
 /// What may be told of a lane.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -21,11 +21,11 @@ mod status;
 mod tick;
 mod usage;
 
-use std::future::poll_fn;
 use std::hash::RandomState;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
 pub use builder::{AccountBuilder, BuildError};
@@ -135,13 +135,31 @@ impl Account {
     /// # Errors
     ///
     /// [`RetryError::Refused`] with the reason and, if it is known, the time at which it is worth to ask again.
-    pub async fn admit(&self, cost: Cost, deadline: Option<Instant>) -> Result<Permit, RetryError> {
+    #[allow(clippy::manual_async_fn, reason = "an async fn has room for its arguments twice")]
+    pub fn admit(
+        &self,
+        cost: Cost,
+        deadline: Option<Instant>,
+    ) -> impl Future<Output = Result<Permit, RetryError>> + Send {
+        async move {
+            let admitted = match self.ask_by_hand(&cost, deadline) {
+                Ok(answer) => answer,
+                Err(waiting) => {
+                    let answer = waiting.await;
+                    self.admitted(answer, self.shared.sizes.counted(|| cost.size()), self.shared.now())
+                }
+            };
+            admitted
+                .map(Permit::new)
+                .map_err(|refusal| RetryError::refused(refusal.reason, refusal.retry_at))
+        }
+    }
+
+    fn ask_by_hand(&self, cost: &Cost, deadline: Option<Instant>) -> Result<Result<Admitted, Refused>, Waiting<'_>> {
         let bound = deadline.map(|deadline| Tick::at(deadline, self.shared.base));
         let asked = Asked::by_hand(cost.model.as_deref());
-        let admitted = self.start(&asked, || cost.size(), false, bound).await;
-        admitted
-            .map(Permit::new)
-            .map_err(|refusal| RetryError::refused(refusal.reason, refusal.retry_at))
+        let asked = self.ask(&asked, || cost.size(), false, bound);
+        asked.map_err(|(place, _)| self.shared.wait(place, bound))
     }
 
     /// The same for the loop. `asked` and `size` are only looked at where there is something to ask.
@@ -156,16 +174,7 @@ impl Account {
             Ok(answer) => answer,
             // boxed, since most starts do not wait and would have room for it
             Err((place, size)) => {
-                let answer = Box::pin(
-                    Waiting {
-                        shared: &self.shared,
-                        place,
-                        timer: None,
-                        done: false,
-                    }
-                    .answer(bound),
-                )
-                .await;
+                let answer = Box::pin(self.shared.wait(place, bound)).await;
                 self.admitted(answer, size, self.shared.now())
             }
         }
@@ -186,7 +195,7 @@ impl Account {
             return Ok(Ok(Admitted::unasked(self.clone())));
         }
         let key = shared.names.key(asked, &shared.hasher);
-        let size = if shared.sizes.count { size() } else { Size::NONE };
+        let size = shared.sizes.counted(size);
         let (mut state, now) = (shared.lock(), shared.now());
         let lane = state.lane(key, || shared.names.name(asked), now);
         let weights = if shared.sizes.count {
@@ -292,61 +301,84 @@ impl Shared {
 }
 
 /// One that waits. Dropping it leaves the queue, and gives back what was granted in the meantime.
+///
+/// There may be very many of them, so that what only some have is behind a pointer.
 struct Waiting<'a> {
     shared: &'a Shared,
     place: Place,
-    /// The one timer of the account, while this is the one that holds it.
-    timer: Option<(Tick, std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>)>,
+    timers: Option<Box<Timers<'a>>>,
     done: bool,
 }
 
-impl Waiting<'_> {
-    async fn answer(mut self, bound: Option<Tick>) -> Answer {
-        let deadline = bound.and_then(|bound| bound.instant(self.shared.base));
-        let shared = self.shared;
-        let waiting = poll_fn(|cx| self.poll(cx));
-        match deadline {
-            None => waiting.await,
-            Some(deadline) => tokio::select! {
-                biased;
-                answer = waiting => answer,
-                () = shared.clock.sleep_until(deadline) => Err(state::Refusal::too_late()),
-            },
-        }
-    }
+type Timer<'a> = (Tick, Pin<Box<dyn Future<Output = ()> + Send + 'a>>);
 
-    fn poll(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Answer> {
-        use std::task::Poll;
+struct Timers<'a> {
+    /// The one timer of the account, while this is the one that holds it.
+    next: Option<Timer<'a>>,
+    /// When the caller's time is up.
+    bound: Option<Timer<'a>>,
+}
+
+impl Future for Waiting<'_> {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        let (shared, place) = (self.shared, self.place);
         loop {
-            let polled = self
-                .shared
-                .with(|state, now, woken| state.poll(self.place, cx.waker(), now, woken));
+            let polled = shared.with(|state, now, woken| state.poll(place, cx.waker(), now, woken));
             let until = match polled {
                 Polled::Answered(answer) => {
                     self.done = true;
                     return Poll::Ready(answer);
                 }
-                Polled::Wait => {
-                    self.timer = None;
-                    return Poll::Pending;
-                }
-                Polled::Sleep(until) => until,
+                Polled::Wait => None,
+                Polled::Sleep(until) => Some(until),
             };
-            let shared = self.shared;
-            let (armed, timer) = self.timer.get_or_insert_with(|| (until, shared.sleep_until(until)));
-            if *armed != until {
-                (*armed, *timer) = (until, shared.sleep_until(until));
+            match (&mut self.timers, until) {
+                (None, None) => return Poll::Pending,
+                (None, Some(until)) => {
+                    self.timers = Some(Box::new(Timers {
+                        next: Some((until, shared.sleep_until(until))),
+                        bound: None,
+                    }));
+                }
+                (Some(timers), Some(until)) if timers.next.as_ref().is_some_and(|(armed, _)| *armed == until) => {}
+                (Some(timers), until) => timers.next = until.map(|until| (until, shared.sleep_until(until))),
             }
-            match timer.as_mut().poll(cx) {
-                Poll::Ready(()) => self.timer = None,
-                Poll::Pending => return Poll::Pending,
+            let Some(timers) = &mut self.timers else { continue };
+            if let Some((_, timer)) = &mut timers.bound
+                && timer.as_mut().poll(cx).is_ready()
+            {
+                return Poll::Ready(Err(state::Refusal::too_late()));
             }
+            let Some((_, timer)) = &mut timers.next else {
+                return Poll::Pending;
+            };
+            if timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            timers.next = None;
         }
     }
 }
 
 impl Shared {
-    fn sleep_until(&self, until: Tick) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn wait(&self, place: Place, bound: Option<Tick>) -> Waiting<'_> {
+        let bound = bound.filter(|bound| bound.instant(self.base).is_some());
+        Waiting {
+            shared: self,
+            place,
+            timers: bound.map(|bound| {
+                Box::new(Timers {
+                    next: None,
+                    bound: Some((bound, self.sleep_until(bound))),
+                })
+            }),
+            done: false,
+        }
+    }
+
+    fn sleep_until(&self, until: Tick) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         // beyond what the clock can tell: look again in an hour
         let instant = until
             .instant(self.base)

@@ -3,7 +3,6 @@
 //! A start is granted in one step: pause, hold, breaker, pace and permits are tested together at the moment of the start,
 //! and either everything is taken or nothing is.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -15,7 +14,7 @@ use super::budget::Budget;
 use super::concurrency::Ceiling;
 use super::headers::RequestLimit;
 use super::hold::{Hold, Remembered};
-use super::lane::{Lane, LaneKey, LaneName};
+use super::lane::{Lane, LaneKey, LaneMap, LaneName};
 use super::learn::{Rate, Stamp};
 use super::limits::{Counters, Limits, Weights};
 use super::pace::Bucket;
@@ -105,7 +104,7 @@ pub(crate) struct State {
     ceiling: Ceiling,
     models: Vec<Model>,
     lanes: Vec<Lane>,
-    index: HashMap<LaneKey, u32>,
+    index: LaneMap<u32>,
     waiters: Waiters<Answer>,
     /// Lanes in which somebody waits.
     busy: Vec<u32>,
@@ -127,7 +126,7 @@ impl State {
             models: models.collect(),
             rules,
             lanes: Vec::new(),
-            index: HashMap::new(),
+            index: LaneMap::default(),
             waiters: Waiters::default(),
             busy: Vec::new(),
             timer: None,
@@ -547,6 +546,20 @@ impl State {
 
     /// A request is no longer in flight.
     pub(crate) fn finish(&mut self, grant: &Grant, now: Tick, woken: &mut Vec<Waker>) {
+        self.let_go(grant);
+        self.settle(now, woken);
+    }
+
+    /// The same where that concerns nobody who waits; false if somebody does, and nothing was done.
+    pub(crate) fn finish_alone(&mut self, grant: &Grant) -> bool {
+        let alone = self.busy.is_empty();
+        if alone {
+            self.let_go(grant);
+        }
+        alone
+    }
+
+    fn let_go(&mut self, grant: &Grant) {
         let mut model = None;
         if let Some(lane) = self.granted(grant) {
             model = lane.model;
@@ -560,7 +573,6 @@ impl State {
         if let Some(model) = model.and_then(|model| self.models.get_mut(model)) {
             model.ceiling.leave();
         }
-        self.settle(now, woken);
     }
 
     /// Tokens were other than reserved: gives back, or charges, the difference.
