@@ -142,16 +142,14 @@ impl Account {
         deadline: Option<Instant>,
     ) -> impl Future<Output = Result<Permit, RetryError>> + Send {
         async move {
-            let admitted = match self.ask_by_hand(&cost, deadline) {
-                Ok(answer) => answer,
-                Err(waiting) => {
-                    let answer = waiting.await;
-                    self.admitted(answer, self.shared.sizes.counted(|| cost.size()), self.shared.now())
-                }
+            // left with before the wait, which would keep room for the answer
+            let waiting = match self.ask_by_hand(&cost, deadline) {
+                Ok(answer) => return Permit::by_hand(answer),
+                Err(waiting) => waiting,
             };
-            admitted
-                .map(Permit::new)
-                .map_err(|refusal| RetryError::refused(refusal.reason, refusal.retry_at))
+            let answer = waiting.await;
+            let size = self.shared.sizes.counted(|| cost.size());
+            Permit::by_hand(self.admitted(answer, size, self.shared.now()))
         }
     }
 

@@ -6,8 +6,9 @@ use super::lane::LaneName;
 use super::size::Size;
 use super::state::{Changes, Grant, Heard};
 use super::tick::Tick;
-use super::{Account, Asked, RequestLimit, Usage};
+use super::{Account, Asked, Refused, RequestLimit, Usage};
 use crate::classify::Verdict;
+use crate::error::RetryError;
 
 /// The right to one send, and the place in flight that goes with it. Drop it when the answer has been read to its end: what
 /// it reserved stays charged if nobody said what was used, since what is not known is not nothing.
@@ -18,8 +19,11 @@ pub struct Permit {
 }
 
 impl Permit {
-    pub(super) const fn new(admitted: Admitted) -> Self {
-        Self { admitted }
+    pub(super) fn by_hand(answer: Result<Admitted, Refused>) -> Result<Self, RetryError> {
+        match answer {
+            Ok(admitted) => Ok(Self { admitted }),
+            Err(refused) => Err(RetryError::refused(refused.reason, refused.retry_at)),
+        }
     }
 
     /// Says what the request took, and gives its place back.

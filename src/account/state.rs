@@ -247,23 +247,21 @@ impl State {
     /// Joins the queue.
     pub(crate) fn join(&mut self, lane: u32, weights: Weights, retry: bool, bound: Option<Tick>) -> Option<Place> {
         let queue = self.lanes.get_mut(lane as usize)?;
-        if queue.waiting() == 0 {
+        let line = if retry { &mut queue.retries } else { &mut queue.fresh };
+        let place = self.waiters.join(line, lane, weights, bound, retry)?;
+        if queue.waiting() == 1 {
             self.busy.push(lane);
         }
-        let line = if retry { &mut queue.retries } else { &mut queue.fresh };
-        Some(self.waiters.join(line, lane, weights, bound, retry))
+        Some(place)
     }
 
     /// What one that waits asks when it is woken: its answer, or until when to sleep if it is the one that holds the timer.
     pub(crate) fn poll(&mut self, place: Place, waker: &Waker, now: Tick, woken: &mut Vec<Waker>) -> Polled {
         let next = self.dispatch(now, woken);
         let Some(waiter) = self.waiters.get_mut(place) else {
-            return Polled::Answered(Err(Refusal::lost()));
-        };
-        if waiter.answer.is_some() {
             let answer = self.leave(place, now, woken).unwrap_or_else(|| Err(Refusal::lost()));
             return Polled::Answered(answer);
-        }
+        };
         if !waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             waiter.waker = Some(waker.clone());
         }
@@ -284,20 +282,23 @@ impl State {
 
     /// Leaves the queue, and hands on what it did for the others.
     fn leave(&mut self, place: Place, now: Tick, woken: &mut Vec<Waker>) -> Option<Answer> {
-        let lane = self.waiters.get_mut(place)?.lane;
-        let queue = self.lanes.get_mut(lane as usize)?;
-        let retry = self.waiters.get_mut(place)?.retry;
-        let line = if retry { &mut queue.retries } else { &mut queue.fresh };
-        let waiter = self.waiters.leave(place, line)?;
-        if queue.waiting() == 0 {
-            self.busy.retain(|busy| *busy != lane);
+        let answer = self.waiters.take_answer(place);
+        if answer.is_none() {
+            let waiter = self.waiters.get_mut(place)?;
+            let (lane, retry) = (waiter.lane, waiter.retry);
+            let queue = self.lanes.get_mut(lane as usize)?;
+            let line = if retry { &mut queue.retries } else { &mut queue.fresh };
+            self.waiters.leave(place, line);
+            if queue.waiting() == 0 {
+                self.busy.retain(|busy| *busy != lane);
+            }
         }
         if self.timer.is_some_and(|(holder, _)| holder == place) {
             self.timer = None;
         }
         let next = self.dispatch(now, woken);
         self.rearm(next, woken);
-        waiter.answer
+        answer
     }
 
     /// Stops waiting without an answer; one that had been granted is given back.
@@ -363,7 +364,7 @@ impl State {
             &queue.retries
         };
         let (order, waiter) = self.waiters.head(line)?;
-        Some((order, waiter.weights, waiter.retry, waiter.bound))
+        Some((order, waiter.weights, waiter.retry, waiter.bound()))
     }
 
     /// Sees to it that somebody wakes up at `next`.
@@ -375,7 +376,7 @@ impl State {
             None => {
                 let lines = self.busy.iter().filter_map(|lane| self.lanes.get(*lane as usize));
                 self.waiters
-                    .another(lines.flat_map(|lane| [&lane.retries, &lane.fresh]))
+                    .anybody(lines.flat_map(|lane| [&lane.retries, &lane.fresh]))
             }
         };
         if let Some(waiter) = holder.and_then(|holder| self.waiters.get_mut(holder)) {
