@@ -24,6 +24,11 @@ use crate::json::top_level;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LaneKey(u64);
 
+impl LaneKey {
+    /// Of starts of which nothing is known.
+    const BY_HAND: Self = Self(0);
+}
+
 impl Hash for LaneKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.0);
@@ -177,6 +182,12 @@ impl std::fmt::Debug for LaneNames {
 
 impl LaneNames {
     pub(crate) fn key(&self, asked: &Asked<'_>, hasher: &RandomState) -> LaneKey {
+        if let Asked {
+            url: None, model: None, ..
+        } = asked
+        {
+            return LaneKey::BY_HAND;
+        }
         let mut hash = hasher.build_hasher();
         if let (Some(by), Some(url), Some(headers)) = (&self.by, asked.url, asked.headers) {
             by(url, headers).hash(&mut hash);

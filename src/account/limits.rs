@@ -125,18 +125,17 @@ impl Counters {
     /// When a start of these weights fits, behind `ahead` starts like it. A start `on_credit` is one that the provider has
     /// said it has room for beyond the even pace; only the pace is spared it.
     pub(crate) fn ready_at(&self, weights: Weights, ahead: f64, on_credit: bool, now: Tick) -> Tick {
-        let requests = self.requests.filter(|_| !on_credit);
-        let buckets = [
-            (requests, 1.0),
-            (self.input, weights.input),
-            (self.output, weights.output),
-        ]
-        .into_iter();
-        let ready = buckets.filter_map(|(bucket, weight)| Some(bucket?.ready_behind(ahead * weight, weight)));
+        let requests = self.requests.as_ref().filter(|_| !on_credit);
+        let mut ready = requests.map_or(Tick::default(), |requests| requests.ready_behind(ahead, 1.0));
+        for (bucket, weight) in [(&self.input, weights.input), (&self.output, weights.output)] {
+            if let Some(bucket) = bucket {
+                ready = ready.max(bucket.ready_behind(ahead * weight, weight));
+            }
+        }
+        if let Some(day) = &self.day {
+            ready = ready.max(day.ready_at(now));
+        }
         ready
-            .chain(self.day.map(|day| day.ready_at(now)))
-            .max()
-            .unwrap_or_default()
     }
 
     pub(crate) fn charge(&mut self, weights: Weights, on_credit: bool, now: Tick) {

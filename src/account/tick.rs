@@ -35,7 +35,11 @@ impl Tick {
 
     /// This many seconds later (or earlier), rounded up: an admission a nanosecond early is one too many.
     pub(crate) fn plus_seconds(self, seconds: f64) -> Self {
-        Self(self.0.saturating_add((seconds * 1e9).ceil() as i64))
+        // without `ceil`, which is a call where the processor is not known to have it
+        let nanos = seconds * 1e9;
+        let whole = nanos as i64;
+        let up = i64::from(nanos > whole as f64);
+        Self(self.0.saturating_add(whole.saturating_add(up)))
     }
 }
 
