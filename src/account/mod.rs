@@ -144,53 +144,57 @@ impl Account {
         async move {
             // left with before the wait, which would keep room for the answer
             let waiting = match self.ask_by_hand(&cost, deadline) {
-                Ok(answer) => return Permit::by_hand(answer),
-                Err(waiting) => waiting,
+                Asking::Unasked => return Ok(Permit::unasked(self)),
+                Asking::Answered(answer, now) => return self.permit(answer, &cost, now),
+                Asking::Queued(place, bound) => self.shared.wait(place, bound),
             };
             let answer = waiting.await;
-            let size = self.shared.sizes.counted(|| cost.size());
-            Permit::by_hand(self.admitted(answer, size, self.shared.now()))
+            self.permit(answer, &cost, self.shared.now())
         }
     }
 
-    fn ask_by_hand(&self, cost: &Cost, deadline: Option<Instant>) -> Result<Result<Admitted, Refused>, Waiting<'_>> {
+    fn ask_by_hand(&self, cost: &Cost, deadline: Option<Instant>) -> Asking {
         let bound = deadline.map(|deadline| Tick::at(deadline, self.shared.base));
         let asked = Asked::by_hand(cost.model.as_deref());
-        let asked = self.ask(&asked, || cost.size(), false, bound);
-        asked.map_err(|(place, _)| self.shared.wait(place, bound))
+        self.ask(&asked, || cost.size(), false, bound)
+    }
+
+    fn permit(&self, answer: Answer, cost: &Cost, now: Tick) -> Result<Permit, RetryError> {
+        match answer {
+            Ok(grant) => Ok(Permit::granted(self, grant, self.shared.sizes.counted(|| cost.size()))),
+            Err(refusal) => {
+                let refused = self.refused(refusal, now);
+                Err(RetryError::refused(refused.reason, refused.retry_at))
+            }
+        }
     }
 
     /// The same for the loop. `asked` and `size` are only looked at where there is something to ask.
     pub(crate) async fn start(
         &self,
         asked: &Asked<'_>,
-        size: impl FnOnce() -> Size,
+        size: impl Fn() -> Size,
         retry: bool,
         bound: Option<Tick>,
     ) -> Result<Admitted, Refused> {
-        match self.ask(asked, size, retry, bound) {
-            Ok(answer) => answer,
+        let (answer, now) = match self.ask(asked, &size, retry, bound) {
+            Asking::Unasked => return Ok(Admitted::unasked(self.clone())),
+            Asking::Answered(answer, now) => (answer, now),
             // boxed, since most starts do not wait and would have room for it
-            Err((place, size)) => {
-                let answer = Box::pin(self.shared.wait(place, bound)).await;
-                self.admitted(answer, size, self.shared.now())
-            }
+            Asking::Queued(place, bound) => (Box::pin(self.shared.wait(place, bound)).await, self.shared.now()),
+        };
+        match answer {
+            Ok(grant) => Ok(Admitted::granted(self.clone(), grant, self.shared.sizes.counted(size))),
+            Err(refusal) => Err(self.refused(refusal, now)),
         }
     }
 
     /// A start at once, a refusal, or a place in the queue.
-    #[allow(clippy::type_complexity, reason = "an answer, or what it takes to wait for one")]
-    fn ask(
-        &self,
-        asked: &Asked<'_>,
-        size: impl FnOnce() -> Size,
-        retry: bool,
-        bound: Option<Tick>,
-    ) -> Result<Result<Admitted, Refused>, (Place, Size)> {
+    fn ask(&self, asked: &Asked<'_>, size: impl FnOnce() -> Size, retry: bool, bound: Option<Tick>) -> Asking {
         let shared = &self.shared;
         if shared.quiet.load(Ordering::Relaxed) {
             shared.unasked.fetch_add(1, Ordering::Relaxed);
-            return Ok(Ok(Admitted::unasked(self.clone())));
+            return Asking::Unasked;
         }
         let key = shared.names.key(asked, &shared.hasher);
         let size = shared.sizes.counted(size);
@@ -201,15 +205,13 @@ impl Account {
         } else {
             Weights::default()
         };
-        let answer = match state.try_start(lane, weights, retry, bound, now) {
-            Ask::Answered(answer) => answer,
+        match state.try_start(lane, weights, retry, bound, now) {
+            Ask::Answered(answer) => Asking::Answered(answer, now),
             Ask::Wait => match state.join(lane, weights, retry, bound) {
-                Some(place) => return Err((place, size)),
-                None => return Ok(Ok(Admitted::unasked(self.clone()))),
+                Some(place) => Asking::Queued(place, bound),
+                None => Asking::Unasked,
             },
-        };
-        drop(state);
-        Ok(self.admitted(answer, size, now))
+        }
     }
 
     /// Counts a send that was made while the account was quiet.
@@ -223,14 +225,11 @@ impl Account {
         })
     }
 
-    fn admitted(&self, answer: Answer, size: Size, now: Tick) -> Result<Admitted, Refused> {
-        match answer {
-            Ok(grant) => Ok(Admitted::granted(self.clone(), grant, size)),
-            Err(refusal) => Err(Refused {
-                reason: refusal.reason,
-                retry_at: refusal.until.and_then(|until| self.shared.wall(until, now)),
-                remembered: refusal.remembered,
-            }),
+    fn refused(&self, refusal: state::Refusal, now: Tick) -> Refused {
+        Refused {
+            reason: refusal.reason,
+            retry_at: refusal.until.and_then(|until| self.shared.wall(until, now)),
+            remembered: refusal.remembered,
         }
     }
 
@@ -260,6 +259,15 @@ impl std::fmt::Debug for Account {
             .field("status", &self.status())
             .finish_non_exhaustive()
     }
+}
+
+/// What becomes of one that asks.
+enum Asking {
+    /// There is nothing to ask.
+    Unasked,
+    Answered(Answer, Tick),
+    /// It waits, until then at most.
+    Queued(Place, Option<Tick>),
 }
 
 /// Why a start was refused.

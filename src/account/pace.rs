@@ -44,13 +44,15 @@ impl Bucket {
     /// When a start of this weight fits. One that is heavier than the bucket waits until it is full, and goes into debt:
     /// it must be possible to send it at all.
     pub(crate) fn ready_at(&self, weight: f64) -> Tick {
-        // what rounding up twice adds must not make a full bucket wait
-        self.empty_at.plus_seconds(weight.min(self.capacity) * self.interval) - Duration::from_nanos(2)
+        self.ready_behind(0.0, weight)
     }
 
     /// When a start of this weight would fit behind others of `ahead` in all.
     pub(crate) fn ready_behind(&self, ahead: f64, weight: f64) -> Tick {
-        self.ready_at(weight).plus_seconds(ahead * self.interval)
+        // what rounding up twice adds must not make a full bucket wait
+        self.empty_at
+            .plus_seconds((weight.min(self.capacity) + ahead) * self.interval)
+            - Duration::from_nanos(2)
     }
 
     /// Pays for a start.

@@ -6,9 +6,8 @@ use super::lane::LaneName;
 use super::size::Size;
 use super::state::{Changes, Grant, Heard};
 use super::tick::Tick;
-use super::{Account, Asked, Refused, RequestLimit, Usage};
+use super::{Account, Asked, RequestLimit, Usage};
 use crate::classify::Verdict;
-use crate::error::RetryError;
 
 /// The right to one send, and the place in flight that goes with it. Drop it when the answer has been read to its end: what
 /// it reserved stays charged if nobody said what was used, since what is not known is not nothing.
@@ -19,10 +18,15 @@ pub struct Permit {
 }
 
 impl Permit {
-    pub(super) fn by_hand(answer: Result<Admitted, Refused>) -> Result<Self, RetryError> {
-        match answer {
-            Ok(admitted) => Ok(Self { admitted }),
-            Err(refused) => Err(RetryError::refused(refused.reason, refused.retry_at)),
+    pub(super) fn granted(account: &Account, grant: Grant, size: Size) -> Self {
+        Self {
+            admitted: Admitted::granted(account.clone(), grant, size),
+        }
+    }
+
+    pub(super) fn unasked(account: &Account) -> Self {
+        Self {
+            admitted: Admitted::unasked(account.clone()),
         }
     }
 

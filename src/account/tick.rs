@@ -47,10 +47,7 @@ impl Add<Duration> for Tick {
     type Output = Self;
 
     fn add(self, duration: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_add(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)),
-        )
+        Self(self.0.saturating_add(nanos(duration)))
     }
 }
 
@@ -58,9 +55,14 @@ impl Sub<Duration> for Tick {
     type Output = Self;
 
     fn sub(self, duration: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_sub(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)),
-        )
+        Self(self.0.saturating_sub(nanos(duration)))
     }
+}
+
+/// In 64 bits all the way: 128 of them, as `as_nanos` gives, are slow to narrow.
+fn nanos(duration: Duration) -> i64 {
+    let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(i64::from(duration.subsec_nanos()))
 }
