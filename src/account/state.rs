@@ -218,7 +218,7 @@ impl State {
             .get(lane as usize)
             .map_or(0, |lane| if retry { lane.retries.len() } else { lane.waiting() });
         match self.when(lane, weights, ahead, now) {
-            When::Now if ahead == 0 => Ask::Answered(self.grant(lane, weights, retry, now).ok_or_else(Refusal::lost)),
+            When::Now if ahead == 0 => Ask::Answered(self.grant(lane, weights, retry, now)),
             When::Never(refusal) => Ask::Answered(Err(refusal)),
             When::Now | When::Later => Ask::Wait,
             When::At(at) => match bound {
@@ -343,7 +343,7 @@ impl State {
             };
             let answer = match refusal {
                 Some(refusal) => Err(refusal),
-                None => self.grant(lane, weights, retry, now).ok_or_else(Refusal::lost),
+                None => self.grant(lane, weights, retry, now),
             };
             let Some(queue) = self.lanes.get_mut(lane as usize) else {
                 return next;
@@ -473,8 +473,10 @@ impl State {
     }
 
     /// Takes all that a start takes.
-    fn grant(&mut self, slot: u32, weights: Weights, retry: bool, now: Tick) -> Option<Grant> {
-        let lane = self.lanes.get_mut(slot as usize)?;
+    fn grant(&mut self, slot: u32, weights: Weights, retry: bool, now: Tick) -> Answer {
+        let Some(lane) = self.lanes.get_mut(slot as usize) else {
+            return Err(Refusal::lost());
+        };
         let on_credit = lane.rate.is_on_credit(now);
         if let Some(bucket) = &mut lane.bucket {
             bucket.charge(1.0, now);
@@ -494,11 +496,13 @@ impl State {
     /// Counts a send that was made without asking: it is in flight, and all else has been done.
     pub(crate) fn adopt(&mut self, slot: u32, unasked: u64, now: Tick) -> Option<Grant> {
         let stamp = self.lanes.get_mut(slot as usize)?.rate.adopt(unasked, now);
-        self.enter(slot, Weights::default(), stamp, true, now)
+        self.enter(slot, Weights::default(), stamp, true, now).ok()
     }
 
-    fn enter(&mut self, slot: u32, weights: Weights, stamp: Stamp, on_credit: bool, now: Tick) -> Option<Grant> {
-        let lane = self.lanes.get_mut(slot as usize)?;
+    fn enter(&mut self, slot: u32, weights: Weights, stamp: Stamp, on_credit: bool, now: Tick) -> Answer {
+        let Some(lane) = self.lanes.get_mut(slot as usize) else {
+            return Err(Refusal::lost());
+        };
         lane.used_at = now;
         lane.ceiling.enter();
         let probes_hold = match &mut lane.hold {
@@ -510,7 +514,7 @@ impl State {
         if let Some(model) = lane.model.and_then(|model| self.models.get_mut(model)) {
             model.ceiling.enter();
         }
-        Some(Grant {
+        Ok(Grant {
             lane: slot,
             generation: lane.generation,
             weights,
