@@ -219,8 +219,13 @@ impl Answer {
     pub(crate) fn held_by(self, permit: Admitted) -> Self {
         let response = self.into_response();
         let url = response.url().clone();
+        let response = http::Response::<Body>::from(response);
+        // nothing will be read of it, and so its end would not be seen
+        if response.body().is_end_stream() {
+            return Self::Untouched(with_url(response, url));
+        }
         let tail = permit.counts_tokens().then(Tail::default);
-        let held = http::Response::<Body>::from(response).map(|body| {
+        let held = response.map(|body| {
             Body::wrap(Held {
                 body,
                 permit: Some(permit),

@@ -7,7 +7,7 @@ use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use reqwest::Response;
 use reqwest_middleware::{Error, Result};
 
-use crate::account::{Admitted, Asked, Change, Heard, Refused, RequestLimit};
+use crate::account::{Admitted, Asked, Change, Paid, Refused, RequestLimit};
 use crate::body::{Answer, PEEK_BYTES, PEEK_TIME};
 use crate::classify::{Class, Seen, Verdict};
 use crate::clock::{Clock, Deadline};
@@ -92,6 +92,8 @@ pub(crate) struct Call<'a> {
     received_at: SystemTime,
     /// When the account would let it send again, if it refused.
     refused_until: Option<SystemTime>,
+    /// What was paid for the next send, if it is a retry.
+    paid: Option<Paid>,
 }
 
 impl<'a> Call<'a> {
@@ -123,6 +125,7 @@ impl<'a> Call<'a> {
             reached: begun,
             received_at: SystemTime::UNIX_EPOCH,
             refused_until: None,
+            paid: None,
         }
     }
 
@@ -151,11 +154,23 @@ impl<'a> Call<'a> {
             .map(|bound| account.tick(bound));
         let request = outgoing.request();
         let asked = self.clock().now();
-        let admitted = account
+        let mut admitted = account
             .start(&Asked::of(request), || account.size(request), retry, bound)
             .await;
-        self.outcome
-            .add_wait(self.clock().now().saturating_duration_since(asked));
+        self.reached = self.clock().now();
+        self.outcome.add_wait(self.reached.saturating_duration_since(asked));
+        let streams = request.body().is_some_and(|body| body.as_bytes().is_none());
+        if let Ok(permit) = &mut admitted
+            && (streams || self.outcome.sends().saturating_add(1) >= self.policy.max_attempts)
+        {
+            permit.keep(&Asked::of(request));
+        }
+        if let Some(probe) = admitted.as_ref().ok().filter(|permit| permit.probes_breaker())
+            && self.info.is_some()
+        {
+            let lane = probe.name().unwrap_or_default();
+            self.tell(|call| Event::BreakerHalfOpen { call, lane: &lane });
+        }
         admitted
     }
 
@@ -167,6 +182,9 @@ impl<'a> Call<'a> {
     /// Counts a send; what it must not outlast is the answer.
     pub(crate) fn start_attempt(&mut self) -> Deadline {
         self.outcome.count_send();
+        if let Some(paid) = self.paid.take() {
+            paid.spend();
+        }
         self.last_send = self.clock().now();
         self.first_send.get_or_insert(self.last_send);
         self.tell(|call| Event::AttemptStarted {
@@ -258,11 +276,7 @@ impl<'a> Call<'a> {
             }
             _ => None,
         };
-        let changes = permit.hear(Heard {
-            verdict: verdict.copied(),
-            requests,
-            answer,
-        });
+        let changes = permit.hear(verdict.copied(), requests, answer);
         if changes.is_empty() || self.info.is_none() {
             return;
         }
@@ -281,7 +295,6 @@ impl<'a> Call<'a> {
                     lane: &lane,
                     until: until(at),
                 },
-                Change::BreakerHalfOpen => Event::BreakerHalfOpen { call, lane: &lane },
                 Change::BreakerClosed => Event::BreakerClosed { call, lane: &lane },
                 Change::RateLearnt { per_second } => Event::RateLearnt {
                     call,
@@ -314,7 +327,13 @@ impl<'a> Call<'a> {
         }
     }
 
-    pub(crate) fn decide(&self, ended: &Ended, verdict: &Verdict, outgoing: &Outgoing, permit: &Admitted) -> Decision {
+    pub(crate) fn decide(
+        &mut self,
+        ended: &Ended,
+        verdict: &Verdict,
+        outgoing: &Outgoing,
+        permit: &Admitted,
+    ) -> Decision {
         let now = self.clock().now();
         let progress = Progress {
             sends: self.outcome.sends(),
@@ -327,8 +346,14 @@ impl<'a> Call<'a> {
             draws: self.parts.dice.draw(),
         };
         match decide(&self.seen(ended, outgoing), verdict, &progress, self.policy) {
-            Decision::Retry(_) if !permit.pay_for_retry(verdict) => Decision::Stop(StopReason::RetryBudgetEmpty),
-            decision => decision,
+            Decision::Retry(wait) => match permit.pay_for_retry(verdict) {
+                Some(paid) => {
+                    self.paid = Some(paid);
+                    Decision::Retry(wait)
+                }
+                None => Decision::Stop(StopReason::RetryBudgetEmpty),
+            },
+            stop => stop,
         }
     }
 
@@ -391,6 +416,9 @@ impl<'a> Call<'a> {
         self.refused_until = refused.retry_at;
         self.close(refused.reason);
         match refused.remembered {
+            Some(answer) if self.asks_for_an_error(answer.status, &answer.verdict) => {
+                Err(self.gave_up(answer.status, answer.verdict))
+            }
             Some(answer) => Ok(self.give_back(Answer::Untouched(answer.response(outgoing.url())))),
             None => Err(Error::middleware(RetryError::Refused {
                 outcome: self.outcome.clone().into(),

@@ -46,7 +46,7 @@ pub(crate) struct Parts {
     pub(crate) classifier: Classifier,
     pub(crate) observers: Observers,
     pub(crate) account: Account,
-    pub(crate) clock: Box<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) dice: Dice,
 }
 
@@ -96,8 +96,8 @@ pub struct RetryMiddlewareBuilder {
     policy: RetryPolicy,
     classifier: Classifier,
     observers: Observers,
-    account: Account,
-    clock: Option<Box<dyn Clock>>,
+    account: Option<Account>,
+    clock: Option<Arc<dyn Clock>>,
     seed: Option<u64>,
 }
 
@@ -111,7 +111,7 @@ impl RetryMiddlewareBuilder {
     /// The account that admits every send (default: one of its own, [`Account::default`]). Give clones of one account to all
     /// clients that share an allowance.
     pub fn account(mut self, account: Account) -> Self {
-        self.account = account;
+        self.account = Some(account);
         self
     }
 
@@ -129,7 +129,7 @@ impl RetryMiddlewareBuilder {
 
     /// Where time comes from (default: tokio's clock and the system's time of day).
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Some(Box::new(clock));
+        self.clock = Some(Arc::new(clock));
         self
     }
 
@@ -141,13 +141,16 @@ impl RetryMiddlewareBuilder {
 
     /// The middleware. Nothing can be wrong here: every value of a policy has a meaning.
     pub fn build(self) -> RetryMiddleware {
+        let clock = self.clock.unwrap_or_else(|| Arc::new(TokioClock));
         RetryMiddleware {
             parts: Arc::new(Parts {
                 policy: self.policy,
                 classifier: self.classifier,
                 observers: self.observers,
-                account: self.account,
-                clock: self.clock.unwrap_or_else(|| Box::new(TokioClock)),
+                account: self
+                    .account
+                    .unwrap_or_else(|| Account::builder().unbuilt().with_clock(Arc::clone(&clock)).made()),
+                clock,
                 dice: self.seed.map_or_else(Dice::default, Dice::seeded),
             }),
         }

@@ -170,6 +170,24 @@ fn flags() {
 fn money() {
     check(&[
         (
+            403,
+            "",
+            r#"{ "statusCode": 403, "message": "Out of bandwidth quota. Quota will be replenished in 1.00:00:00." }"#,
+            "QuotaExhausted DailyAllowance _ _ Proxy",
+        ),
+        (
+            429,
+            "",
+            r#"{"type":"error","error":{"type":"rate_limit_error","message":"[1316][Your limit will reset at 2026-09-20 21:31:39][20260920]"}}"#,
+            "QuotaExhausted PlanWindow _ _ Api",
+        ),
+        (
+            403,
+            "",
+            r#"{"errors":[{"code":"token_quota_reached","message":"This tenant has reached its token quota."}],"status_code":403}"#,
+            "QuotaExhausted _ _ _ Api",
+        ),
+        (
             429,
             "",
             r#"{"error":{"type":"insufficient_quota"}}"#,
@@ -1265,6 +1283,33 @@ fn capacity() {
 #[test]
 fn refusals() {
     check(&[
+        // Zhipu: not in the plan, not a fair use; in the shape of Anthropic the number stands in the message
+        (
+            429,
+            "",
+            r#"{"error":{"code":"1311","message":"当前订阅套餐暂未开放GLM-5权限"}}"#,
+            "Permanent Permission _ _ Api",
+        ),
+        (
+            429,
+            "",
+            r#"{"type":"error","error":{"type":"rate_limit_error","message":"[1313][Your account's current usage pattern does not comply with the Fair Usage Policy, and your request frequency has been limited.][20260610]"}}"#,
+            "Permanent Permission _ _ Api",
+        ),
+        // MiniMax: not in the plan
+        (
+            429,
+            "",
+            r#"{"type":"error","error":{"type":"rate_limit_error","message":"your current token plan not support model, m (2061)"}}"#,
+            "Permanent Permission _ _ Api",
+        ),
+        // no retry solves a challenge, under whatever status it comes
+        (
+            503,
+            "cf-mitigated: challenge",
+            "<html><title>Just a moment...</title></html>",
+            "Permanent Permission _ _ Cdn",
+        ),
         (
             403,
             "",
@@ -1551,6 +1596,31 @@ fn inside_a_success() {
 #[test]
 fn wrapped_by_a_gateway() {
     check(&[
+        // as Python prints what it caught: bytes, and dictionaries with details
+        (
+            429,
+            "",
+            r#"{"error":{"message":"litellm.RateLimitError: VertexAIException - b'{\\n  \"error\": {\\n    \"code\": 429,\\n    \"message\": \"Resource has been exhausted (e.g. check quota).\",\\n    \"status\": \"RESOURCE_EXHAUSTED\"\\n  }\\n}\\n'. Received Model Group=m","type":"throttling_error","param":null,"code":"429"}}"#,
+            "Retryable RateLimited _ _ Proxy",
+        ),
+        (
+            500,
+            "",
+            r#"{"detail":"429 RESOURCE_EXHAUSTED. {'error': {'code': 429, 'message': 'You exceeded your current quota', 'details': [{'@type': 'type.googleapis.com/google.rpc.QuotaFailure', 'violations': [{'quotaId': 'GenerateRequestsPerMinutePerProjectPerModel-FreeTier'}]}]}}"}"#,
+            "Retryable RateLimited Requests _ _",
+        ),
+        (
+            500,
+            "",
+            r#"{"detail":"429 RESOURCE_EXHAUSTED. {'error': {'code': 429, 'details': [{'@type': 'type.googleapis.com/google.rpc.QuotaFailure', 'violations': [{'quotaId': 'GenerateRequestsPerDayPerProjectPerModel-FreeTier'}]}, {'@type': 'type.googleapis.com/google.rpc.RetryInfo', 'retryDelay': '23s'}]}}"}"#,
+            "QuotaExhausted DailyAllowance Day _ _",
+        ),
+        (
+            500,
+            "",
+            r#"Error code: 429 - {'error': {'code': '1113', 'message': "Can't go on"}}"#,
+            "QuotaExhausted Balance _ _ Proxy",
+        ),
         (
             400,
             "",
@@ -1639,6 +1709,32 @@ fn wrapped_by_a_gateway() {
 #[test]
 fn layers() {
     check(&[
+        // Akamai writes its marks in entities
+        (
+            503,
+            "server: AkamaiGHost",
+            "<HTML><HEAD><TITLE>Error</TITLE></HEAD><BODY>An error occurred.<p>Reference&#32;&#35;97&#46;3c&#46;1</BODY></HTML>",
+            "Retryable _ _ _ Cdn",
+        ),
+        (
+            403,
+            "",
+            "<HTML><BODY><H1>Access Denied</H1><P>https&#58;&#47;&#47;errors&#46;edgesuite&#46;net&#47;18&#46;d</BODY></HTML>",
+            "Permanent _ _ _ Cdn",
+        ),
+        // HAProxy signs nothing
+        (
+            504,
+            "",
+            "<html><body><h1>504 Gateway Time-out</h1>\nThe server didn't respond in time.\n</body></html>",
+            "Retryable Timeout _ _ Proxy",
+        ),
+        (
+            429,
+            "",
+            "<html><body><h1>429 Too Many Requests</h1>\nYou have sent too many requests in a given amount of time.\n</body></html>",
+            "Retryable RateLimited _ _ Proxy",
+        ),
         (
             429,
             "server: cloudflare | cf-ray: x",

@@ -36,7 +36,7 @@ pub struct AccountBuilder {
     rules: Rules,
     names: LaneNames,
     sizes: Sizes,
-    clock: Box<dyn Clock>,
+    clock: Arc<dyn Clock>,
 }
 
 /// A set-up that cannot work: which field, and why.
@@ -71,9 +71,10 @@ impl Default for AccountBuilder {
             names: LaneNames {
                 by_credential: false,
                 by: None,
+                limited: Vec::new(),
             },
             sizes: Sizes::default(),
-            clock: Box::new(TokioClock),
+            clock: Arc::new(TokioClock),
         }
     }
 }
@@ -160,7 +161,13 @@ impl AccountBuilder {
 
     /// Where time comes from (default: tokio's clock).
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Box::new(clock);
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// The same clock as another's.
+    pub(crate) fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
         self
     }
 
@@ -171,7 +178,7 @@ impl AccountBuilder {
     }
 
     /// As an account that nobody built: see [`Account::default`].
-    pub(super) fn unbuilt(mut self) -> Self {
+    pub(crate) fn unbuilt(mut self) -> Self {
         self.rules.breaker = false;
         self.rules.quota_hold = None;
         self.rules.longest_shared_hint = Duration::from_secs(60);
@@ -209,7 +216,7 @@ impl AccountBuilder {
         Ok(self.made())
     }
 
-    pub(super) fn made(mut self) -> Account {
+    pub(crate) fn made(mut self) -> Account {
         let limits = || {
             self.rules
                 .models
@@ -217,6 +224,7 @@ impl AccountBuilder {
                 .map(|(_, limits)| limits)
                 .chain([&self.rules.limits])
         };
+        self.names.limited = self.rules.models.iter().map(|(model, _)| model.clone()).collect();
         self.sizes.count = limits()
             .any(|limits| limits.input_tokens_per_minute.is_some() || limits.output_tokens_per_minute.is_some());
         let configured = limits().any(|limits| *limits != Limits::new());

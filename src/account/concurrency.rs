@@ -43,10 +43,10 @@ impl Ceiling {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// A request was refused because too many were in flight. It is still counted itself, and it was the one too many. True
-    /// if that lowered the ceiling.
-    pub(crate) fn refused(&mut self, now: Tick) -> bool {
-        let learnt = self.in_flight.saturating_sub(1).max(1);
+    /// A request was refused because too many were in flight: those that are, without it, and `beside` others that are not
+    /// counted here. True if that lowered the ceiling.
+    pub(crate) fn refused(&mut self, beside: u32, now: Tick) -> bool {
+        let learnt = self.in_flight.saturating_add(beside).max(1);
         let lower = self.limit().is_none_or(|limit| learnt < limit);
         if lower {
             self.learnt = Some(learnt);

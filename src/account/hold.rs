@@ -1,13 +1,15 @@
 //! The quota hold of a lane: what is used up stays so for a while, and calls are answered from memory. Knows no request.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use reqwest::{Response, Url};
 
+use super::learn::Stamp;
 use super::tick::Tick;
-use crate::classify::Verdict;
+use crate::classify::{Seen, Verdict};
 
 /// The refusal that calls are answered with.
 #[derive(Clone)]
@@ -19,6 +21,16 @@ pub(crate) struct Remembered {
 }
 
 impl Remembered {
+    /// What a program with a client of its own has seen.
+    pub(crate) fn seen(seen: &Seen<'_>, verdict: Verdict) -> Option<Self> {
+        Some(Self {
+            status: seen.status()?,
+            headers: seen.headers()?.clone(),
+            body: Bytes::copy_from_slice(seen.body()),
+            verdict,
+        })
+    }
+
     /// As the answer to another request.
     pub(crate) fn response(&self, url: &Url) -> Response {
         let mut response = http::Response::new(self.body.clone());
@@ -38,10 +50,52 @@ impl std::fmt::Debug for Remembered {
     }
 }
 
+/// A probe that has said nothing for this long is not waited for: another may go.
+const LEASE: Duration = Duration::from_secs(60);
+
 #[derive(Debug, Clone)]
 pub(crate) struct Hold {
-    pub(crate) until: Tick,
+    until: Tick,
+    /// When the provider said that there will be an allowance again.
+    renewed_at: Option<Tick>,
     pub(crate) answer: Arc<Remembered>,
-    /// One call is on its way to see whether it still holds.
-    pub(crate) probing: bool,
+    /// One call is on its way to see whether it still holds, and is waited for until then.
+    probe: Option<(Stamp, Tick)>,
+}
+
+impl Hold {
+    pub(crate) const fn new(until: Tick, renewed_at: Option<Tick>, answer: Arc<Remembered>) -> Self {
+        Self {
+            until,
+            renewed_at,
+            answer,
+            probe: None,
+        }
+    }
+
+    /// Nothing may pass now; the time is when it is worth to ask again, by the provider's word if there is one.
+    pub(crate) fn shut_until(&self, now: Tick) -> Option<Tick> {
+        let leased = self.probe.map_or(Tick::default(), |(_, until)| until);
+        let until = self.until.max(leased);
+        (until > now).then(|| self.renewed_at.map_or(until, |renewed| renewed.max(until)))
+    }
+
+    /// Until when calls are answered from memory, if they are.
+    pub(crate) fn held_until(&self, now: Tick) -> Option<Tick> {
+        Some(self.until).filter(|until| *until > now)
+    }
+
+    /// One may pass, to see whether it still holds.
+    pub(crate) fn probe(&mut self, by: Stamp, now: Tick) {
+        self.probe = Some((by, now + LEASE));
+    }
+
+    pub(crate) fn is_probed_by(&self, stamp: Stamp) -> bool {
+        self.probe.is_some_and(|(by, _)| by == stamp)
+    }
+
+    /// The probe is over, and has not ended the hold.
+    pub(crate) const fn give_back(&mut self) {
+        self.probe = None;
+    }
 }

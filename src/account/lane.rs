@@ -59,6 +59,13 @@ impl Hasher for AsItIs {
     }
 }
 
+/// A lane that may be needed when the request is gone.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) key: LaneKey,
+    pub(crate) name: LaneName,
+}
+
 /// What may be told of a lane.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LaneName {
@@ -104,6 +111,13 @@ impl Lane {
     /// Nobody waits in it and nothing is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.retries.is_empty() && self.fresh.is_empty() && self.ceiling.in_flight() == 0
+    }
+
+    /// Something that is known of it still keeps calls out.
+    pub(crate) fn is_shut(&self, now: Tick) -> bool {
+        self.pause.until(now).is_some()
+            || self.hold.as_ref().is_some_and(|hold| hold.shut_until(now).is_some())
+            || self.breaker.shut_until(now).is_some()
     }
 
     pub(crate) fn waiting(&self) -> u32 {
@@ -170,7 +184,12 @@ pub(crate) struct LaneNames {
     /// Each credential is an allowance of its own. In an account that was built, several keys may share one.
     pub(crate) by_credential: bool,
     pub(crate) by: Option<std::sync::Arc<dyn Fn(&Url, &HeaderMap) -> String + Send + Sync>>,
+    /// Models with limits of their own, which are told apart whatever the rule.
+    pub(crate) limited: Vec<String>,
 }
+
+/// No more of a model's name is kept: it is whatever a request says.
+const LONGEST_NAME: usize = 200;
 
 impl std::fmt::Debug for LaneNames {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -191,6 +210,7 @@ impl LaneNames {
         let mut hash = hasher.build_hasher();
         if let (Some(by), Some(url), Some(headers)) = (&self.by, asked.url, asked.headers) {
             by(url, headers).hash(&mut hash);
+            self.limited(asked).hash(&mut hash);
             return LaneKey(hash.finish());
         }
         if let Some(url) = asked.url {
@@ -203,18 +223,29 @@ impl LaneNames {
         LaneKey(hash.finish())
     }
 
+    /// The model, if it has limits of its own.
+    fn limited(&self, asked: &Asked<'_>) -> Option<&str> {
+        if self.limited.is_empty() {
+            return None;
+        }
+        let model = asked.model();
+        self.limited
+            .iter()
+            .find(|limited| **limited == model)
+            .map(String::as_str)
+    }
+
     pub(crate) fn name(&self, asked: &Asked<'_>) -> LaneName {
         let host = asked.url.and_then(|url| url.host_str()).unwrap_or_default().to_owned();
-        match (&self.by, asked.url, asked.headers) {
-            (Some(_), Some(_), Some(_)) => LaneName {
-                host,
-                model: String::new(),
-            },
-            _ => LaneName {
-                host,
-                model: asked.model().into_owned(),
-            },
+        let mut model = match (&self.by, asked.url, asked.headers) {
+            (Some(_), Some(_), Some(_)) => self.limited(asked).unwrap_or_default().to_owned(),
+            _ => asked.model().into_owned(),
+        };
+        if !self.limited.contains(&model) {
+            let end = (0..=LONGEST_NAME.min(model.len())).rfind(|at| model.is_char_boundary(*at));
+            model.truncate(end.unwrap_or(0));
         }
+        LaneName { host, model }
     }
 }
 
@@ -222,10 +253,7 @@ impl LaneNames {
 fn hash_credential(url: &Url, headers: &HeaderMap, hash: &mut impl Hasher) {
     const NAMES: [&str; 3] = ["x-api-key", "api-key", "x-goog-api-key"];
     if let Some(authorization) = headers.get(header::AUTHORIZATION) {
-        let signed = authorization
-            .to_str()
-            .ok()
-            .and_then(|value| value.strip_prefix("AWS4-HMAC-SHA256"));
+        let signed = authorization.to_str().ok().filter(|value| value.starts_with("AWS4-"));
         match signed
             .and_then(|signed| signed.split_once("Credential="))
             .and_then(|(_, rest)| rest.split('/').next())

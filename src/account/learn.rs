@@ -26,6 +26,9 @@ const TELLING: f64 = 4.0;
 const REFILLED: f64 = 6.0;
 /// For how long somebody must have been waiting before the own rate says something of the allowance.
 const MEASURED: f64 = 15.0;
+/// Once a rate is known, fewer starts than this between two refusals say nothing against it, unless they say that it is
+/// far off.
+const ENOUGH: f64 = 8.0;
 /// How far apart two answers must be to show whether a window slides.
 const ANCHORED: f64 = 3.0;
 /// A reset further away than this is no reason to slow down: it is a day's, and half of it may be left.
@@ -191,20 +194,14 @@ impl Rate {
             }
             Search::Found { rate, .. } => rate,
         };
-        let spare = self.spare(now);
-        Some(base * (1.0 - self.guard) * self.scale + (spare - CREDIT_MARGIN).max(0.0) / CREDIT_HORIZON)
+        Some(base * (1.0 - self.guard) * self.scale + (self.spare(now) - CREDIT_MARGIN).max(0.0) / CREDIT_HORIZON)
     }
 
     /// Credit that may be spent faster than the rate.
     fn spare(&self, now: Tick) -> f64 {
-        match self.credit {
-            Some(credit)
-                if matches!(credit.refill, Refill::Steady(_))
-                    && now >= self.distrust_until
-                    && self.matches_configuration(&credit) =>
-            {
-                credit.left(self.sent)
-            }
+        let trusted = |credit: &Credit| now >= self.distrust_until && self.matches_configuration(credit);
+        match self.credit.filter(trusted) {
+            Some(credit) if matches!(credit.refill, Refill::Steady(_)) => credit.left(self.sent),
             _ => 0.0,
         }
     }
@@ -355,8 +352,12 @@ impl Rate {
         if self.credit.is_some_and(|credit| credit.left(self.sent) >= 1.0) {
             self.distrust_until = now + DISTRUST;
         }
-        // the others of a burst say nothing new
-        if stamp.epoch == self.epoch {
+        // the others of a burst say nothing new, but that they were not let through either
+        if stamp.epoch != self.epoch {
+            if let Some((_, accepted)) = &mut self.refused_at {
+                *accepted -= 1.0;
+            }
+        } else {
             self.epoch = self.epoch.wrapping_add(1);
             self.learn_from_refusal(hint, now);
             self.clean_since = now;
@@ -394,10 +395,20 @@ impl Rate {
             }
             Search::Found { rate, growing } if self.configured.is_none() && !self.told => {
                 let undone = self.undo_step(now);
+                let accepted = self.refused_at.map_or(0.0, |(_, accepted)| accepted);
                 let current = rate * (1.0 - self.guard) * self.scale;
-                match self.between(ready) {
+                match self.between(ready, growing.is_some(), current) {
                     // no less than what was started: the allowance is met, and two starts came too close together
-                    Some(between) if growing.is_some() || between < 0.9 * current => self.find(between.min(current)),
+                    Some(between) if growing.is_some() || between < 0.9 * current => {
+                        self.find(between.min(current));
+                        // seen over so short a time it is still a guess
+                        if growing.is_some() && self.accepted() - accepted < ENOUGH {
+                            self.search = Search::Found {
+                                rate: between.min(current),
+                                growing: Some(now),
+                            };
+                        }
+                    }
                     Some(_) if undone => {}
                     Some(_) => self.step_down(rate, hint, now),
                     None if growing.is_some() => self.find(current * 0.85),
@@ -420,7 +431,7 @@ impl Rate {
     /// What is let through, if this refusal followed so soon on the last that the limit was used to the full all the while:
     /// at both a bucket is as empty, and a window as full. A first window is used up by a burst, in its own time; it and what
     /// follows are counted from the start.
-    fn between(&self, ready: Tick) -> Option<f64> {
+    fn between(&self, ready: Tick, guessing: bool, current: f64) -> Option<f64> {
         let (before, accepted) = self.refused_at?;
         let since = ready.seconds_since(before);
         if self.backlog.is_none_or(|backlog| backlog > before) {
@@ -430,7 +441,8 @@ impl Rate {
             return Some(self.accepted() / ready.seconds_since(self.begun?).max(1.0));
         }
         let starts = (self.accepted() - accepted).max(1.0);
-        (since <= SATURATED && since >= 0.3).then(|| starts / since)
+        let telling = |rate: f64| guessing || starts >= ENOUGH || rate < 0.6 * current;
+        Some(starts / since).filter(|rate| (0.3..=SATURATED).contains(&since) && telling(*rate))
     }
 
     /// Takes back the step up that a refusal has shown to be one too many.

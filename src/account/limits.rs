@@ -95,6 +95,40 @@ pub(crate) struct Weights {
     pub(crate) output: f64,
 }
 
+/// Starts that wait, and what they will take.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Load {
+    pub(crate) starts: u32,
+    pub(crate) weights: Weights,
+}
+
+impl Load {
+    pub(crate) fn add(&mut self, weights: Weights) {
+        self.starts += 1;
+        self.weights.input += weights.input;
+        self.weights.output += weights.output;
+    }
+
+    pub(crate) fn take(&mut self, weights: Weights) {
+        self.starts = self.starts.saturating_sub(1);
+        self.weights = match self.starts {
+            // what rounding has left
+            0 => Weights::default(),
+            _ => Weights {
+                input: (self.weights.input - weights.input).max(0.0),
+                output: (self.weights.output - weights.output).max(0.0),
+            },
+        };
+    }
+
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.starts += other.starts;
+        self.weights.input += other.weights.input;
+        self.weights.output += other.weights.output;
+        self
+    }
+}
+
 /// The counters of configured limits. All dimensions are charged or none.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Counters {
@@ -122,18 +156,23 @@ impl Counters {
         }
     }
 
-    /// When a start of these weights fits, behind `ahead` starts like it. A start `on_credit` is one that the provider has
-    /// said it has room for beyond the even pace; only the pace is spared it.
-    pub(crate) fn ready_at(&self, weights: Weights, ahead: f64, on_credit: bool, now: Tick) -> Tick {
+    /// When a start of these weights fits, behind these others. A start `on_credit` is one that the provider has said it has
+    /// room for beyond the even pace; only the pace is spared it.
+    pub(crate) fn ready_at(&self, weights: Weights, ahead: Load, on_credit: bool, now: Tick) -> Tick {
         let requests = self.requests.as_ref().filter(|_| !on_credit);
-        let mut ready = requests.map_or(Tick::default(), |requests| requests.ready_behind(ahead, 1.0));
-        for (bucket, weight) in [(&self.input, weights.input), (&self.output, weights.output)] {
+        let mut ready = requests.map_or(Tick::default(), |requests| {
+            requests.ready_behind(f64::from(ahead.starts), 1.0, now)
+        });
+        for (bucket, weight, ahead) in [
+            (&self.input, weights.input, ahead.weights.input),
+            (&self.output, weights.output, ahead.weights.output),
+        ] {
             if let Some(bucket) = bucket {
-                ready = ready.max(bucket.ready_behind(ahead * weight, weight));
+                ready = ready.max(bucket.ready_behind(ahead, weight, now));
             }
         }
         if let Some(day) = &self.day {
-            ready = ready.max(day.ready_at(now));
+            ready = ready.max(day.ready_at(ahead.starts, now));
         }
         ready
     }
@@ -156,14 +195,21 @@ impl Counters {
     }
 
     /// A start that was granted was not made.
-    pub(crate) fn take_back(&mut self, weights: Weights, on_credit: bool, now: Tick) {
-        if let Some(requests) = self.requests.as_mut().filter(|_| !on_credit) {
-            requests.refund(1.0, now);
+    pub(crate) fn take_back(&mut self, weights: Weights, on_credit: bool, paid_at: Tick, now: Tick) {
+        let requests = self.requests.as_mut().filter(|_| !on_credit);
+        let buckets = [
+            (requests, 1.0),
+            (self.input.as_mut(), weights.input),
+            (self.output.as_mut(), weights.output),
+        ];
+        for (bucket, weight) in buckets {
+            if let Some(bucket) = bucket {
+                bucket.take_back(weight, paid_at, now);
+            }
         }
         if let Some(day) = &mut self.day {
             day.counted = day.counted.saturating_sub(1);
         }
-        self.refund_tokens(weights, now);
     }
 
     /// Gives back (or, if negative, charges) tokens.
@@ -192,9 +238,9 @@ impl Day {
         self.since.map(|since| since + Self::LENGTH).filter(|end| *end > now)
     }
 
-    fn ready_at(&self, now: Tick) -> Tick {
+    fn ready_at(&self, ahead: u32, now: Tick) -> Tick {
         match self.ends(now) {
-            Some(end) if self.counted >= self.limit => end,
+            Some(end) if self.counted.saturating_add(u64::from(ahead)) >= self.limit => end,
             _ => Tick::default(),
         }
     }

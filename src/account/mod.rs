@@ -23,7 +23,7 @@ mod usage;
 
 use std::hash::RandomState;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
@@ -38,8 +38,8 @@ pub use usage::Usage;
 
 pub(crate) use hold::Remembered;
 pub(crate) use lane::Asked;
-pub(crate) use permit::Admitted;
-pub(crate) use state::{Change, Heard};
+pub(crate) use permit::{Admitted, Paid};
+pub(crate) use state::Change;
 pub(crate) use usage::Tail;
 
 pub(crate) use headers::RequestLimit;
@@ -47,7 +47,7 @@ pub(crate) use headers::RequestLimit;
 use crate::clock::Clock;
 use crate::error::RetryError;
 use crate::outcome::StopReason;
-use lane::LaneNames;
+use lane::{Known, LaneNames};
 use limits::Weights;
 use queue::Place;
 use size::{Size, Sizes};
@@ -75,7 +75,7 @@ pub struct Account {
 
 struct Shared {
     base: Instant,
-    clock: Box<dyn Clock>,
+    clock: Arc<dyn Clock>,
     hasher: RandomState,
     names: LaneNames,
     sizes: Sizes,
@@ -83,6 +83,8 @@ struct Shared {
     quiet: AtomicBool,
     /// Sends that were made without asking.
     unasked: AtomicU64,
+    /// Those of them that are in flight.
+    unasked_in_flight: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -98,7 +100,7 @@ impl Account {
         Self::builder().slow_start().made()
     }
 
-    fn new(names: LaneNames, sizes: Sizes, clock: Box<dyn Clock>, quiet: bool, rules: state::Rules) -> Self {
+    fn new(names: LaneNames, sizes: Sizes, clock: Arc<dyn Clock>, quiet: bool, rules: state::Rules) -> Self {
         Self {
             shared: Arc::new(Shared {
                 base: clock.now(),
@@ -108,6 +110,7 @@ impl Account {
                 sizes,
                 quiet: AtomicBool::new(quiet),
                 unasked: AtomicU64::new(0),
+                unasked_in_flight: AtomicU32::new(0),
                 state: Mutex::new(State::new(rules, Tick::default())),
             }),
         }
@@ -155,6 +158,8 @@ impl Account {
 
     fn ask_by_hand(&self, cost: &Cost, deadline: Option<Instant>) -> Asking {
         let bound = deadline.map(|deadline| Tick::at(deadline, self.shared.base));
+        // the request will not be here when its answer is reported
+        self.shared.quiet.store(false, Ordering::Relaxed);
         let asked = Asked::by_hand(cost.model.as_deref());
         self.ask(&asked, || cost.size(), false, bound)
     }
@@ -198,6 +203,7 @@ impl Account {
         }
         let key = shared.names.key(asked, &shared.hasher);
         let size = shared.sizes.counted(size);
+        let mut woken = Vec::new();
         let (mut state, now) = (shared.lock(), shared.now());
         let lane = state.lane(key, || shared.names.name(asked), now);
         let weights = if shared.sizes.count {
@@ -205,22 +211,24 @@ impl Account {
         } else {
             Weights::default()
         };
-        match state.try_start(lane, weights, retry, bound, now) {
+        let answer = match state.try_start(lane, weights, retry, bound, now, &mut woken) {
             Ask::Answered(answer) => Asking::Answered(answer, now),
             Ask::Wait => match state.join(lane, weights, retry, bound) {
                 Some(place) => Asking::Queued(place, bound),
                 None => Asking::Unasked,
             },
-        }
+        };
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+        answer
     }
 
     /// Counts a send that was made while the account was quiet.
-    fn adopt(&self, asked: &Asked<'_>) -> Option<state::Grant> {
+    fn adopt(&self, known: Known) -> Option<state::Grant> {
         let shared = &self.shared;
         shared.quiet.store(false, Ordering::Relaxed);
-        let key = shared.names.key(asked, &shared.hasher);
         shared.with(|state, now, _| {
-            let lane = state.lane(key, || shared.names.name(asked), now);
+            let lane = state.lane(known.key, || known.name, now);
             state.adopt(lane, shared.unasked.load(Ordering::Relaxed), now)
         })
     }
@@ -230,6 +238,14 @@ impl Account {
             reason: refusal.reason,
             retry_at: refusal.until.and_then(|until| self.shared.wall(until, now)),
             remembered: refusal.remembered,
+        }
+    }
+
+    /// The lane of what was asked, for when it is gone.
+    fn know(&self, asked: &Asked<'_>) -> Known {
+        Known {
+            key: self.shared.names.key(asked, &self.shared.hasher),
+            name: self.shared.names.name(asked),
         }
     }
 
@@ -355,7 +371,8 @@ impl Future for Waiting<'_> {
             if let Some((_, timer)) = &mut timers.bound
                 && timer.as_mut().poll(cx).is_ready()
             {
-                return Poll::Ready(Err(state::Refusal::too_late()));
+                self.done = true;
+                return Poll::Ready(shared.with(|state, now, woken| state.expire(place, now, woken)));
             }
             let Some((_, timer)) = &mut timers.next else {
                 return Poll::Pending;

@@ -31,12 +31,18 @@ impl Bucket {
         }
     }
 
+    /// Units that the full bucket holds.
+    pub(crate) const fn capacity(&self) -> f64 {
+        self.capacity
+    }
+
     /// Units a second.
     pub(crate) fn rate(&self) -> f64 {
         1.0 / self.interval
     }
 
     /// What is in it; negative if it is in debt.
+    #[cfg(test)]
     pub(crate) fn level(&self, now: Tick) -> f64 {
         (now.seconds_since(self.empty_at) / self.interval).min(self.capacity)
     }
@@ -44,15 +50,18 @@ impl Bucket {
     /// When a start of this weight fits. One that is heavier than the bucket waits until it is full, and goes into debt:
     /// it must be possible to send it at all.
     pub(crate) fn ready_at(&self, weight: f64) -> Tick {
-        self.ready_behind(0.0, weight)
+        // what rounding up twice adds must not make a full bucket wait
+        self.empty_at.plus_seconds(weight.min(self.capacity) * self.interval) - Duration::from_nanos(2)
     }
 
-    /// When a start of this weight would fit behind others of `ahead` in all.
-    pub(crate) fn ready_behind(&self, ahead: f64, weight: f64) -> Tick {
-        // what rounding up twice adds must not make a full bucket wait
-        self.empty_at
-            .plus_seconds((weight.min(self.capacity) + ahead) * self.interval)
-            - Duration::from_nanos(2)
+    /// When a start of this weight would fit behind others of `ahead` in all, the first of them now at the earliest.
+    pub(crate) fn ready_behind(&self, ahead: f64, weight: f64, now: Tick) -> Tick {
+        if ahead <= 0.0 {
+            return self.ready_at(weight);
+        }
+        let mut behind = *self;
+        behind.charge(ahead, now);
+        behind.ready_at(weight)
     }
 
     /// Pays for a start.
@@ -65,6 +74,13 @@ impl Bucket {
     pub(crate) fn refund(&mut self, units: f64, now: Tick) {
         let full = now.plus_seconds(-self.capacity * self.interval);
         self.empty_at = self.empty_at.plus_seconds(-units * self.interval).max(full);
+    }
+
+    /// Gives back what a start of this weight paid at `paid_at`, since it was not made: but for what has come back in the
+    /// meantime anyway, which a full bucket would not have kept.
+    pub(crate) fn take_back(&mut self, weight: f64, paid_at: Tick, now: Tick) {
+        let refilled = now.seconds_since(paid_at).max(0.0) / self.interval;
+        self.refund((weight - refilled).max(0.0), now);
     }
 
     /// From now on at another rate; what is in it stays in it.

@@ -1,11 +1,20 @@
-//! The collective pause of a lane: nobody sends before the time that the server told. Knows no request.
+//! The collective pause of a lane: nobody sends before the time that the server told, and after it not all at once. Knows no
+//! request.
+
+use std::time::Duration;
 
 use super::tick::Tick;
+
+/// After a pause the first start goes alone for a second, and each second may start twice as many as the one before, for so
+/// long: those that were kept waiting do not come back as one wave.
+const RAMP: Duration = Duration::from_secs(7);
 
 /// Until when a lane is paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Pause {
     until: Option<Tick>,
+    /// Its end has been told.
+    ended: bool,
 }
 
 impl Pause {
@@ -14,7 +23,10 @@ impl Pause {
     pub(crate) fn extend(&mut self, until: Tick) -> bool {
         let moved = self.until.is_none_or(|known| until > known);
         if moved {
-            self.until = Some(until);
+            *self = Self {
+                until: Some(until),
+                ended: false,
+            };
         }
         moved
     }
@@ -24,12 +36,52 @@ impl Pause {
         self.until.filter(|until| *until > now)
     }
 
-    /// Forgets an end that has come. True if there was one.
+    /// The lane was answered well: true if that is the first time since its pause.
     pub(crate) fn end(&mut self, now: Tick) -> bool {
-        let ended = self.until.is_some_and(|until| until <= now);
-        if ended {
-            self.until = None;
-        }
-        ended
+        let first = !self.ended && self.until.is_some_and(|until| until <= now);
+        self.ended |= first;
+        first
+    }
+
+    /// Starts a second while the lane comes back from a pause, where nothing else paces it.
+    pub(crate) fn ramp(self, now: Tick) -> Option<f64> {
+        let since = now.since(self.until.filter(|until| *until <= now)?);
+        (since < RAMP).then(|| 2f64.powf(since.as_secs_f64()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// B9: never moved earlier.
+    #[test]
+    fn a_smaller_hint_does_not_shorten_a_pause() {
+        let now = Tick::default();
+        let mut pause = Pause::default();
+        assert!(pause.extend(now + s(10)));
+        assert!(!pause.extend(now + s(5)) && !pause.extend(now) && !pause.extend(now - s(5)));
+        assert_eq!(pause.until(now), Some(now + s(10)));
+        assert_eq!(pause.until(now + s(10)), None);
+        assert!(!pause.end(now + s(9)));
+        assert!(pause.end(now + s(10)) && !pause.end(now + s(11)));
+        assert!(!pause.extend(now + s(10)) && pause.extend(now + s(20)));
+        assert!(pause.end(now + s(20)));
+    }
+
+    #[test]
+    fn a_lane_comes_back_gradually() {
+        let mut pause = Pause::default();
+        assert_eq!(pause.ramp(Tick::default()), None);
+        let end = Tick::default() + s(10);
+        pause.extend(end);
+        let rates: Vec<_> = [9, 10, 11, 12, 16, 17]
+            .map(|at| pause.ramp(Tick::default() + s(at)))
+            .into();
+        assert_eq!(rates, [None, Some(1.0), Some(2.0), Some(4.0), Some(64.0), None]);
     }
 }

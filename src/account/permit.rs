@@ -1,13 +1,16 @@
 //! The right to one send. Whatever it holds is given back by dropping it, at whatever point that happens.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
-use super::lane::LaneName;
+use super::hold::Remembered;
+use super::lane::{Known, LaneName};
 use super::size::Size;
-use super::state::{Changes, Grant, Heard};
+use super::state::{Changes, Grant, Heard, Payment};
 use super::tick::Tick;
 use super::{Account, Asked, RequestLimit, Usage};
-use crate::classify::Verdict;
+use crate::classify::{Class, Verdict};
 
 /// The right to one send, and the place in flight that goes with it. Drop it when the answer has been read to its end: what
 /// it reserved stays charged if nobody said what was used, since what is not known is not nothing.
@@ -37,12 +40,10 @@ impl Permit {
 
     /// Says what came of the request, so that the account can learn from it: a pause, a rate, a ceiling.
     pub fn report(&mut self, seen: &crate::Seen<'_>, verdict: Option<&Verdict>) {
-        let requests = RequestLimit::of(seen);
-        self.admitted.hear(Heard {
-            verdict: verdict.copied(),
-            requests,
-            answer: None,
-        });
+        let quota = verdict.filter(|verdict| verdict.class() == Class::QuotaExhausted);
+        let answer = quota.and_then(|verdict| Remembered::seen(seen, *verdict));
+        self.admitted
+            .hear(verdict.copied(), RequestLimit::of(seen), answer.map(Arc::new));
     }
 }
 
@@ -53,6 +54,8 @@ pub(crate) struct Admitted {
     /// `None` while the account is quiet: nothing was asked of it.
     grant: Option<Grant>,
     size: Size,
+    /// Its lane, where the request will not be there to tell it.
+    known: Option<Box<Known>>,
 }
 
 impl Admitted {
@@ -61,27 +64,55 @@ impl Admitted {
             account,
             grant: Some(grant),
             size,
+            known: None,
         }
     }
 
-    pub(super) const fn unasked(account: Account) -> Self {
+    pub(super) fn unasked(account: Account) -> Self {
+        account.shared.unasked_in_flight.fetch_add(1, Ordering::Relaxed);
         Self {
             account,
             grant: None,
             size: Size::NONE,
+            known: None,
+        }
+    }
+
+    /// The request goes with this send: what may still be asked of it is noted.
+    pub(crate) fn keep(&mut self, asked: &Asked<'_>) {
+        if self.grant.is_none() {
+            self.known = Some(Box::new(self.account.know(asked)));
         }
     }
 
     /// A provider has spoken to a quiet account: the send that it answered is counted after the fact.
     pub(crate) fn adopt(&mut self, asked: &Asked<'_>) {
         if self.grant.is_none() {
-            self.grant = self.account.adopt(asked);
+            let known = self
+                .known
+                .take()
+                .map_or_else(|| self.account.know(asked), |known| *known);
+            self.grant = self.account.adopt(known);
+            if self.grant.is_some() {
+                self.account.shared.unasked_in_flight.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 
     /// Tells the account what came of the send.
-    pub(crate) fn hear(&mut self, heard: Heard) -> Changes {
-        match &self.grant {
+    pub(crate) fn hear(
+        &mut self,
+        verdict: Option<Verdict>,
+        requests: Option<RequestLimit>,
+        answer: Option<Arc<Remembered>>,
+    ) -> Changes {
+        let heard = Heard {
+            verdict,
+            requests,
+            answer,
+            unasked: self.account.shared.unasked_in_flight.load(Ordering::Relaxed),
+        };
+        match &mut self.grant {
             Some(grant) => self
                 .account
                 .shared
@@ -100,14 +131,21 @@ impl Admitted {
         shared.wall(at, shared.now())
     }
 
-    /// Pays for a retry after this send. False if the budget has none left.
-    pub(crate) fn pay_for_retry(&self, verdict: &Verdict) -> bool {
-        match &self.grant {
-            Some(grant) => self
-                .account
-                .shared
-                .with(|state, now, _| state.pay_for_retry(grant, verdict, now)),
-            None => true,
+    /// Is it the one that shows whether a circuit breaker may close?
+    pub(crate) fn probes_breaker(&self) -> bool {
+        self.grant.is_some_and(|grant| grant.pass.is_probe())
+    }
+
+    /// Pays for a retry after this send. `None` if the budget has none left.
+    pub(crate) fn pay_for_retry(&self, verdict: &Verdict) -> Option<Paid> {
+        let Some(grant) = self.grant else {
+            return Some(Paid(None));
+        };
+        let shared = &self.account.shared;
+        match shared.with(|state, now, _| state.pay_for_retry(&grant, verdict, now)) {
+            Payment::Free => Some(Paid(None)),
+            Payment::Paid => Some(Paid(Some((self.account.clone(), grant)))),
+            Payment::Refused => None,
         }
     }
 
@@ -134,10 +172,32 @@ impl Admitted {
     }
 }
 
+/// What was paid for a retry; dropped before the retry is made, it is given back.
+#[derive(Debug)]
+pub(crate) struct Paid(Option<(Account, Grant)>);
+
+impl Paid {
+    /// The retry is made.
+    pub(crate) fn spend(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Paid {
+    fn drop(&mut self) {
+        if let Some((account, grant)) = &self.0 {
+            account.shared.with(|state, now, _| state.refund_retry(grant, now));
+        }
+    }
+}
+
 impl Drop for Admitted {
     fn drop(&mut self) {
-        let Some(grant) = self.grant.take() else { return };
         let shared = &self.account.shared;
+        let Some(grant) = self.grant.take() else {
+            shared.unasked_in_flight.fetch_sub(1, Ordering::Relaxed);
+            return;
+        };
         // to look at the clock takes as long as all the rest
         if !shared.lock().finish_alone(&grant) {
             shared.with(|state, now, woken| state.finish(&grant, now, woken));

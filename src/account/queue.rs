@@ -3,7 +3,7 @@
 
 use std::task::Waker;
 
-use super::limits::Weights;
+use super::limits::{Load, Weights};
 use super::tick::Tick;
 
 /// A place in the queue; the stamp tells it from an earlier one that stood in the same slot.
@@ -54,12 +54,17 @@ impl Link {
 pub(crate) struct Line {
     head: Option<u32>,
     tail: Option<u32>,
-    length: u32,
+    load: Load,
 }
 
 impl Line {
     pub(crate) const fn len(&self) -> u32 {
-        self.length
+        self.load.starts
+    }
+
+    /// All that stand in it.
+    pub(crate) const fn load(&self) -> Load {
+        self.load
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -144,6 +149,13 @@ impl<T> Waiters<T> {
     }
 
     /// The one in this place, while it waits.
+    pub(crate) fn get(&self, place: Place) -> Option<&Waiter> {
+        match self.slot(place.slot)? {
+            Slot::Waiting { stamp, waiter } if *stamp == place.stamp => Some(waiter),
+            _ => None,
+        }
+    }
+
     pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut Waiter> {
         match self.slot_mut(place.slot)? {
             Slot::Waiting { stamp, waiter } if *stamp == place.stamp => Some(waiter),
@@ -190,7 +202,7 @@ impl<T> Waiters<T> {
             None => line.head = Some(slot),
         }
         line.tail = Some(slot);
-        line.length += 1;
+        line.load.add(weights);
         Some(place)
     }
 
@@ -218,6 +230,24 @@ impl<T> Waiters<T> {
         self.answer(head, answer)
     }
 
+    /// Takes out of a line, and answers, all that match; gives their wakers.
+    pub(crate) fn answer_where(
+        &mut self,
+        line: &mut Line,
+        mut answer: impl FnMut(&Waiter) -> Option<T>,
+        woken: &mut Vec<Waker>,
+    ) {
+        let mut next = line.head;
+        while let Some(slot) = next {
+            let Some(waiter) = self.waiter(slot) else { return };
+            next = waiter.behind.get();
+            if let Some(answer) = answer(waiter) {
+                self.unlink(line, slot);
+                woken.extend(self.answer(slot, answer));
+            }
+        }
+    }
+
     fn answer(&mut self, slot: u32, answer: T) -> Option<Waker> {
         let slot = self.slot_mut(slot)?;
         let stamp = slot.stamp();
@@ -229,7 +259,7 @@ impl<T> Waiters<T> {
 
     fn unlink(&mut self, line: &mut Line, slot: u32) {
         let Some(waiter) = self.waiter(slot) else { return };
-        let (before, behind) = (waiter.before, waiter.behind);
+        let (before, behind, weights) = (waiter.before, waiter.behind, waiter.weights);
         match before.get().and_then(|before| self.waiter_mut(before)) {
             Some(waiter) => waiter.behind = behind,
             None => line.head = behind.get(),
@@ -238,7 +268,7 @@ impl<T> Waiters<T> {
             Some(waiter) => waiter.before = before,
             None => line.tail = before.get(),
         }
-        line.length -= 1;
+        line.load.take(weights);
     }
 
     /// Leaves the line that it waits in.
@@ -246,6 +276,15 @@ impl<T> Waiters<T> {
         if self.get_mut(place).is_some() {
             self.unlink(line, place.slot);
             self.vacate(place.slot);
+        }
+    }
+
+    /// The answer that lies ready in this place.
+    #[cfg(test)]
+    pub(crate) fn answer_of(&self, place: Place) -> Option<&T> {
+        match self.slot(place.slot)? {
+            Slot::Answered { stamp, answer } if *stamp == place.stamp => Some(answer),
+            _ => None,
         }
     }
 

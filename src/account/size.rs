@@ -150,6 +150,8 @@ pub(crate) struct Experience {
     per_byte: f64,
     /// Output tokens of the last answers.
     outputs: VecDeque<u32>,
+    /// What nine in ten of them took at most.
+    usual: f64,
 }
 
 /// Before any answer: a token every four bytes, as English text has; and what a long answer takes.
@@ -162,15 +164,17 @@ impl Default for Experience {
         Self {
             per_byte: PER_BYTE,
             outputs: VecDeque::new(),
+            usual: FIRST_OUTPUT,
         }
     }
 }
 
 impl Experience {
-    /// What to reserve.
-    pub(crate) fn weigh(&self, size: &Size, sizes: &Sizes) -> Weights {
+    /// What to reserve. What is only an estimate does not exceed what the limit holds at once: the first request would wait
+    /// for no reason.
+    pub(crate) fn weigh(&self, size: &Size, sizes: &Sizes, capacity: f64) -> Weights {
         let most = size.max_output.map(|most| most as f64);
-        let usual = self.usual_output();
+        let usual = self.usual.min(capacity);
         let output = match (sizes.output, most) {
             (Charge::OnProduce, Some(most)) => usual.min(most),
             (Charge::UpfrontFinal | Charge::UpfrontSettled, Some(most)) => most,
@@ -183,9 +187,6 @@ impl Experience {
     }
 
     fn usual_output(&self) -> f64 {
-        if self.outputs.is_empty() {
-            return FIRST_OUTPUT;
-        }
         let mut sorted: Vec<u32> = self.outputs.iter().copied().collect();
         let at = (sorted.len() - 1) * 9 / 10;
         f64::from(*sorted.select_nth_unstable(at).1)
@@ -202,6 +203,7 @@ impl Experience {
                 self.outputs.pop_front();
             }
             self.outputs.push_back(u32::try_from(output).unwrap_or(u32::MAX));
+            self.usual = self.usual_output();
         }
         let over = |reserved: f64, used: Option<u64>| used.map_or(0.0, |used| reserved - used as f64);
         let output = match sizes.output {

@@ -16,7 +16,7 @@ use super::headers::RequestLimit;
 use super::hold::{Hold, Remembered};
 use super::lane::{Lane, LaneKey, LaneMap, LaneName};
 use super::learn::{Rate, Stamp};
-use super::limits::{Counters, Limits, Weights};
+use super::limits::{Counters, Limits, Load, Weights};
 use super::pace::Bucket;
 use super::pause::Pause;
 use super::queue::{Line, Place, Waiters};
@@ -48,7 +48,6 @@ pub(crate) enum Change {
     Paused { until: Tick },
     Resumed,
     BreakerOpened { until: Tick },
-    BreakerHalfOpen,
     BreakerClosed,
     RateLearnt { per_second: f64 },
     CeilingLearnt { in_flight: u32 },
@@ -65,8 +64,21 @@ pub(crate) struct Grant {
     pub(crate) weights: Weights,
     pub(crate) stamp: Stamp,
     pub(crate) pass: Pass,
-    probes_hold: bool,
+    retry: bool,
     on_credit: bool,
+    at: Tick,
+    /// It does not count as in flight any more.
+    landed: bool,
+}
+
+/// The order among those that wait: retries first, then as they came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank(bool, u64);
+
+impl Rank {
+    const fn is_retry(self) -> bool {
+        !self.0
+    }
 }
 
 /// A start was refused.
@@ -84,10 +96,28 @@ pub(crate) type Answer = Result<Grant, Refusal>;
 /// When a start fits.
 enum When {
     Now,
-    At(Tick),
+    At(Tick, Whose),
     /// When something else happens.
-    Later,
+    Later(Whose),
     Never(Refusal),
+}
+
+/// Whose limit a start waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// The lane's own: others pass it by.
+    Lane,
+    /// That of all lanes: whoever came later waits behind it, or what is heavy would never find enough at once.
+    Account,
+}
+
+/// What is to come for those that wait.
+#[derive(Debug, Clone, Copy, Default)]
+struct Next {
+    /// When to look again.
+    at: Option<Tick>,
+    /// Somebody waits for a limit of all lanes: a retry?
+    blocked: Option<bool>,
 }
 
 #[derive(Debug)]
@@ -111,6 +141,8 @@ pub(crate) struct State {
     /// Who holds the one timer, and what it is set to.
     timer: Option<(Place, Tick)>,
     first_start: Option<Tick>,
+    /// The pace of a cold pool.
+    ramp: Option<Bucket>,
 }
 
 impl State {
@@ -120,6 +152,7 @@ impl State {
             counters: Counters::new(limits, now),
             ceiling: Ceiling::new(limits.max_concurrency),
         });
+        let ramp = rules.ramp.map(|_| Bucket::new(1.0, 1.0, now));
         Self {
             counters: Counters::new(&rules.limits, now),
             ceiling: Ceiling::new(rules.limits.max_concurrency),
@@ -131,6 +164,7 @@ impl State {
             busy: Vec::new(),
             timer: None,
             first_start: None,
+            ramp,
         }
     }
 
@@ -165,7 +199,7 @@ impl State {
             return next;
         }
         let lanes = self.lanes.iter().zip(0u32..);
-        let idle = lanes.filter(|(lane, _)| lane.is_idle() && lane.pause.until(now).is_none());
+        let idle = lanes.filter(|(lane, _)| lane.is_idle() && !lane.is_shut(now));
         idle.min_by_key(|(lane, _)| lane.used_at).map_or(next, |(_, slot)| slot)
     }
 
@@ -211,36 +245,50 @@ impl State {
         retry: bool,
         bound: Option<Tick>,
         now: Tick,
+        woken: &mut Vec<Waker>,
     ) -> Ask {
+        // those that came before, in whatever lane, go first
+        let blocked = if self.busy.is_empty() {
+            None
+        } else {
+            let next = self.dispatch(now, woken);
+            self.rearm(next, woken);
+            next.blocked
+        };
         self.refresh(lane, now);
-        let ahead = self
-            .lanes
-            .get(lane as usize)
-            .map_or(0, |lane| if retry { lane.retries.len() } else { lane.waiting() });
+        let ahead = self.lanes.get(lane as usize).map_or(Load::default(), |lane| {
+            if retry {
+                lane.retries.load()
+            } else {
+                lane.retries.load().and(lane.fresh.load())
+            }
+        });
+        let behind = ahead.starts > 0 || blocked.is_some_and(|by_retry| by_retry || !retry);
         match self.when(lane, weights, ahead, now) {
-            When::Now if ahead == 0 => Ask::Answered(self.grant(lane, weights, retry, now)),
+            When::Now if !behind => {
+                let grant = self.grant(lane, weights, retry, now);
+                self.made(&grant, now);
+                Ask::Answered(grant)
+            }
             When::Never(refusal) => Ask::Answered(Err(refusal)),
-            When::Now | When::Later => Ask::Wait,
-            When::At(at) => match bound {
-                Some(bound) if at > bound => Ask::Answered(Err(self.too_late(lane, at, now))),
-                _ => Ask::Wait,
-            },
+            When::At(at, _) if bound.is_some_and(|bound| at > bound) => {
+                Ask::Answered(Err(self.too_late(lane, Some(at), bound.unwrap_or(at), now)))
+            }
+            When::Now | When::Later(_) | When::At(..) => Ask::Wait,
         }
     }
 
-    fn too_late(&self, lane: u32, at: Tick, now: Tick) -> Refusal {
-        let paused = self.lanes.get(lane as usize).and_then(|lane| lane.pause.until(now));
-        match paused {
-            Some(until) => Refusal {
-                reason: StopReason::PausedPastDeadline,
-                until: Some(until),
-                remembered: None,
-            },
-            None => Refusal {
-                reason: StopReason::QueuePastDeadline,
-                until: Some(at),
-                remembered: None,
-            },
+    /// A start that would come after `bound`.
+    fn too_late(&self, lane: u32, at: Option<Tick>, bound: Tick, now: Tick) -> Refusal {
+        let pause = self.lanes.get(lane as usize).and_then(|lane| lane.pause.until(now));
+        let reason = match pause {
+            Some(until) if until > bound => StopReason::PausedPastDeadline,
+            _ => StopReason::QueuePastDeadline,
+        };
+        Refusal {
+            reason,
+            until: at.max(pause),
+            remembered: None,
         }
     }
 
@@ -257,15 +305,19 @@ impl State {
 
     /// What one that waits asks when it is woken: its answer, or until when to sleep if it is the one that holds the timer.
     pub(crate) fn poll(&mut self, place: Place, waker: &Waker, now: Tick, woken: &mut Vec<Waker>) -> Polled {
-        let next = self.dispatch(now, woken);
+        let next = self.dispatch(now, woken).at;
         let Some(waiter) = self.waiters.get_mut(place) else {
             let answer = self.leave(place, now, woken).unwrap_or_else(|| Err(Refusal::lost()));
+            self.made(&answer, now);
             return Polled::Answered(answer);
         };
         if !waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             waiter.waker = Some(waker.clone());
         }
-        let mine = self.timer.is_none_or(|(holder, _)| holder == place);
+        // one that holds the timer and has let it pass is not relied on
+        let mine = self
+            .armed()
+            .is_none_or(|(holder, armed)| holder == place || armed < now || next.is_some_and(|next| next < armed));
         match next.filter(|_| mine) {
             Some(next) => {
                 self.timer = Some((place, next));
@@ -280,25 +332,32 @@ impl State {
         }
     }
 
+    /// Who holds the timer: nobody, if the one that did waits no longer.
+    fn armed(&mut self) -> Option<(Place, Tick)> {
+        self.timer = self.timer.filter(|(holder, _)| self.waiters.get(*holder).is_some());
+        self.timer
+    }
+
     /// Leaves the queue, and hands on what it did for the others.
     fn leave(&mut self, place: Place, now: Tick, woken: &mut Vec<Waker>) -> Option<Answer> {
         let answer = self.waiters.take_answer(place);
         if answer.is_none() {
-            let waiter = self.waiters.get_mut(place)?;
+            let waiter = self.waiters.get(place)?;
             let (lane, retry) = (waiter.lane, waiter.retry);
             let queue = self.lanes.get_mut(lane as usize)?;
             let line = if retry { &mut queue.retries } else { &mut queue.fresh };
             self.waiters.leave(place, line);
-            if queue.waiting() == 0 {
-                self.busy.retain(|busy| *busy != lane);
-            }
+            self.is_idle_now(lane);
         }
-        if self.timer.is_some_and(|(holder, _)| holder == place) {
-            self.timer = None;
-        }
-        let next = self.dispatch(now, woken);
-        self.rearm(next, woken);
+        self.settle(now, woken);
         answer
+    }
+
+    /// If nobody waits in it any more, it is not busy.
+    fn is_idle_now(&mut self, lane: u32) {
+        if self.lanes.get(lane as usize).is_none_or(|queue| queue.waiting() == 0) {
+            self.busy.retain(|busy| *busy != lane);
+        }
     }
 
     /// Stops waiting without an answer; one that had been granted is given back.
@@ -308,55 +367,114 @@ impl State {
         }
     }
 
+    /// The caller's time has come while it waited.
+    pub(crate) fn expire(&mut self, place: Place, now: Tick, woken: &mut Vec<Waker>) -> Answer {
+        let waits = self.waiters.get(place).map(|waiter| (waiter.lane, waiter.weights));
+        if let Some(answer) = self.leave(place, now, woken) {
+            self.made(&answer, now);
+            return answer;
+        }
+        let Some((lane, weights)) = waits else {
+            return Err(Refusal::lost());
+        };
+        let at = match self.when(lane, weights, Load::default(), now) {
+            When::At(at, _) => Some(at),
+            When::Now | When::Later(_) | When::Never(_) => None,
+        };
+        Err(self.too_late(lane, at, now, now))
+    }
+
     /// Grants what fits now, the retries first and else in the order of arrival, and says when to look again.
-    fn dispatch(&mut self, now: Tick, woken: &mut Vec<Waker>) -> Option<Tick> {
-        loop {
+    fn dispatch(&mut self, now: Tick, woken: &mut Vec<Waker>) -> Next {
+        'again: loop {
             let mut next: Option<Tick> = None;
-            let mut first: Option<(bool, u64, u32, Weights, Option<Refusal>)> = None;
+            // the first in order that no limit of its lane holds back, and for what it waits if not for its turn
+            let mut first: Option<(Rank, u32, Weights, Option<Option<Tick>>)> = None;
             for at in 0..self.busy.len() {
                 let Some(lane) = self.busy.get(at).copied() else {
                     continue;
                 };
                 self.refresh(lane, now);
-                let Some((order, weights, retry, bound)) = self.head(lane) else {
+                let Some((rank, weights, bound)) = self.head(lane) else {
                     continue;
                 };
-                let found = match self.when(lane, weights, 0, now) {
-                    When::Later => continue,
-                    When::At(tick) if bound.is_some_and(|bound| tick > bound) => Some(self.too_late(lane, tick, now)),
-                    When::At(tick) => {
+                let waits = match self.when(lane, weights, Load::default(), now) {
+                    When::Never(refusal) => {
+                        self.answer_head(lane, Err(refusal), woken);
+                        continue 'again;
+                    }
+                    When::At(tick, _) if bound.is_some_and(|bound| tick > bound) => {
+                        let refusal = self.too_late(lane, Some(tick), bound.unwrap_or(tick), now);
+                        self.answer_head(lane, Err(refusal), woken);
+                        continue 'again;
+                    }
+                    When::At(tick, Whose::Lane) => {
                         next = Some(next.map_or(tick, |next| next.min(tick)));
                         continue;
                     }
+                    When::Later(Whose::Lane) => continue,
+                    When::At(tick, Whose::Account) => Some(Some(tick)),
+                    When::Later(Whose::Account) => Some(None),
                     When::Now => None,
-                    When::Never(refusal) => Some(refusal),
                 };
-                if first
-                    .as_ref()
-                    .is_none_or(|(other_retry, other, ..)| (!retry, order) < (!other_retry, *other))
-                {
-                    first = Some((retry, order, lane, weights, found));
+                if first.as_ref().is_none_or(|(other, ..)| rank < *other) {
+                    first = Some((rank, lane, weights, waits));
                 }
             }
-            let Some((retry, _, lane, weights, refusal)) = first else {
-                return next;
-            };
-            let answer = match refusal {
-                Some(refusal) => Err(refusal),
-                None => self.grant(lane, weights, retry, now),
-            };
-            let Some(queue) = self.lanes.get_mut(lane as usize) else {
-                return next;
-            };
-            let line = if retry { &mut queue.retries } else { &mut queue.fresh };
-            woken.extend(self.waiters.answer_head(line, answer));
-            if queue.waiting() == 0 {
-                self.busy.retain(|busy| *busy != lane);
+            match first {
+                None => {
+                    return Next {
+                        at: next,
+                        blocked: None,
+                    };
+                }
+                Some((rank, .., Some(until))) => {
+                    return Next {
+                        at: next.into_iter().chain(until).min(),
+                        blocked: Some(rank.is_retry()),
+                    };
+                }
+                Some((rank, lane, weights, None)) => {
+                    let grant = self.grant(lane, weights, rank.is_retry(), now);
+                    self.answer_head(lane, grant, woken);
+                }
             }
         }
     }
 
-    fn head(&self, lane: u32) -> Option<(u64, Weights, bool, Option<Tick>)> {
+    /// Answers the first in a lane.
+    fn answer_head(&mut self, lane: u32, answer: Answer, woken: &mut Vec<Waker>) {
+        let Some(queue) = self.lanes.get_mut(lane as usize) else {
+            return;
+        };
+        let line = if queue.retries.is_empty() {
+            &mut queue.fresh
+        } else {
+            &mut queue.retries
+        };
+        woken.extend(self.waiters.answer_head(line, answer));
+        self.is_idle_now(lane);
+    }
+
+    /// A lane is paused: those that cannot wait so long need not wait until their time has come.
+    fn turn_away(&mut self, lane: u32, until: Tick, woken: &mut Vec<Waker>) {
+        let Some(queue) = self.lanes.get_mut(lane as usize) else {
+            return;
+        };
+        for line in [&mut queue.retries, &mut queue.fresh] {
+            let refused = |bound: Option<Tick>| bound.is_some_and(|bound| bound < until);
+            let refusal = || Refusal {
+                reason: StopReason::PausedPastDeadline,
+                until: Some(until),
+                remembered: None,
+            };
+            self.waiters
+                .answer_where(line, |waiter| refused(waiter.bound()).then(|| Err(refusal())), woken);
+        }
+        self.is_idle_now(lane);
+    }
+
+    fn head(&self, lane: u32) -> Option<(Rank, Weights, Option<Tick>)> {
         let queue = self.lanes.get(lane as usize)?;
         let line = if queue.retries.is_empty() {
             &queue.fresh
@@ -364,13 +482,13 @@ impl State {
             &queue.retries
         };
         let (order, waiter) = self.waiters.head(line)?;
-        Some((order, waiter.weights, waiter.retry, waiter.bound()))
+        Some((Rank(!waiter.retry, order), waiter.weights, waiter.bound()))
     }
 
-    /// Sees to it that somebody wakes up at `next`.
-    fn rearm(&mut self, next: Option<Tick>, woken: &mut Vec<Waker>) {
-        let Some(next) = next else { return };
-        let holder = match self.timer {
+    /// Sees to it that somebody wakes up when there is something to do.
+    fn rearm(&mut self, next: Next, woken: &mut Vec<Waker>) {
+        let Some(next) = next.at else { return };
+        let holder = match self.armed() {
             Some((_, armed)) if armed <= next => return,
             Some((holder, _)) => Some(holder),
             None => {
@@ -386,23 +504,25 @@ impl State {
 
     /// Something changed: grants what now fits, and sets the timer anew.
     fn settle(&mut self, now: Tick, woken: &mut Vec<Waker>) {
+        if self.busy.is_empty() {
+            return;
+        }
         let next = self.dispatch(now, woken);
         self.rearm(next, woken);
     }
 
     /// Brings what a lane knows up to the present.
     fn refresh(&mut self, lane: u32, now: Tick) {
-        let ramp = self.ramp(now);
+        self.refresh_ramp(now);
         let Some(lane) = self.lanes.get_mut(lane as usize) else {
             return;
         };
         lane.rate.tick(lane.waiting() > 0, now);
         lane.ceiling.tick(now);
-        let rate = match (lane.rate.current(now), ramp) {
-            (Some(rate), Some(ramp)) => Some(rate.min(ramp)),
-            (rate, ramp) => rate.or(ramp),
-        };
-        match (rate, &mut lane.bucket) {
+        match (
+            lane.rate.current(now).or_else(|| lane.pause.ramp(now)),
+            &mut lane.bucket,
+        ) {
             (Some(rate), Some(bucket)) => bucket.set_rate(rate, now),
             (Some(rate), None) => lane.bucket = Some(Bucket::new(rate, 1.0, now)),
             (None, _) => lane.bucket = None,
@@ -410,66 +530,71 @@ impl State {
     }
 
     /// What a cold pool may start a second: doubled until the ramp is over.
-    fn ramp(&self, now: Tick) -> Option<f64> {
-        let length = self.rules.ramp?;
-        let since = self.first_start.map_or(0.0, |first| now.seconds_since(first));
-        (since < length.as_secs_f64()).then(|| 2f64.powf(10.0 * since / length.as_secs_f64()))
+    fn refresh_ramp(&mut self, now: Tick) {
+        let (Some(length), Some(bucket)) = (self.rules.ramp, &mut self.ramp) else {
+            return;
+        };
+        let part = self.first_start.map_or(0.0, |first| now.seconds_since(first)) / length.as_secs_f64();
+        if part < 1.0 {
+            bucket.set_rate(2f64.powf(10.0 * part), now);
+        } else {
+            self.ramp = None;
+        }
     }
 
-    /// When a start fits, behind `ahead` others.
-    fn when(&self, lane: u32, weights: Weights, ahead: u32, now: Tick) -> When {
+    /// When a start fits, behind others. What was learnt may change before it is their turn: only what is configured is
+    /// known of the time that they take.
+    fn when(&self, lane: u32, weights: Weights, ahead: Load, now: Tick) -> When {
         let Some(lane) = self.lanes.get(lane as usize) else {
             return When::Never(Refusal::lost());
         };
-        if let Some(hold) = lane.hold.as_ref().filter(|hold| hold.until > now || hold.probing) {
-            return When::Never(Refusal {
-                reason: StopReason::QuotaExhausted,
-                until: Some(hold.until),
-                remembered: Some(Arc::clone(&hold.answer)),
-            });
+        let never = |reason, until, remembered| {
+            When::Never(Refusal {
+                reason,
+                until,
+                remembered,
+            })
+        };
+        if let Some(hold) = &lane.hold
+            && let Some(until) = hold.shut_until(now)
+        {
+            return never(StopReason::QuotaExhausted, Some(until), Some(Arc::clone(&hold.answer)));
         }
-        if self.rules.breaker {
-            let until = match lane.breaker.position(now) {
-                Position::Open(until) => Some(Some(until)),
-                Position::HalfOpen { probing: true } => Some(None),
-                Position::Closed | Position::HalfOpen { probing: false } => None,
-            };
-            if let Some(until) = until {
-                return When::Never(Refusal {
-                    reason: StopReason::CircuitOpen,
-                    until,
-                    remembered: None,
-                });
-            }
+        if self.rules.breaker
+            && let Some(until) = lane.breaker.shut_until(now)
+        {
+            return never(StopReason::CircuitOpen, Some(until), None);
         }
         let pause = lane.pause.until(now);
         if let Some(until) = pause.filter(|until| until.since(now) > self.rules.max_pause) {
-            return When::Never(Refusal {
-                reason: StopReason::PausedPastDeadline,
-                until: Some(until),
-                remembered: None,
-            });
+            return never(StopReason::PausedPastDeadline, Some(until), None);
         }
-        let ahead = f64::from(ahead);
         let model = lane.model.and_then(|model| self.models.get(model));
         let on_credit = lane.rate.is_on_credit(now);
-        let ready = [
+        let of_lane = [
             pause.unwrap_or_default(),
-            self.counters.ready_at(weights, ahead, on_credit, now),
             model.map_or(Tick::default(), |model| {
                 model.counters.ready_at(weights, ahead, on_credit, now)
             }),
-            lane.bucket
-                .map_or(Tick::default(), |bucket| bucket.ready_behind(ahead, 1.0)),
+            lane.bucket.map_or(Tick::default(), |bucket| bucket.ready_at(1.0)),
             lane.rate.not_before(now),
         ];
-        let ready = ready.into_iter().max().unwrap_or_default();
-        if ready > now {
-            return When::At(ready);
+        let of_lane = of_lane.into_iter().max().unwrap_or_default();
+        let of_account = self.counters.ready_at(weights, ahead, on_credit, now);
+        let of_account = of_account.max(self.ramp.map_or(Tick::default(), |bucket| bucket.ready_at(1.0)));
+        if of_lane > now {
+            return When::At(of_lane.max(of_account), Whose::Lane);
         }
-        let room =
-            self.ceiling.has_room() && lane.ceiling.has_room() && model.is_none_or(|model| model.ceiling.has_room());
-        if room { When::Now } else { When::Later }
+        if !(lane.ceiling.has_room() && model.is_none_or(|model| model.ceiling.has_room())) {
+            return When::Later(Whose::Lane);
+        }
+        if of_account > now {
+            return When::At(of_account, Whose::Account);
+        }
+        if !self.ceiling.has_room() {
+            return When::Later(Whose::Account);
+        }
+        When::Now
     }
 
     /// Takes all that a start takes.
@@ -481,48 +606,42 @@ impl State {
         if let Some(bucket) = &mut lane.bucket {
             bucket.charge(1.0, now);
         }
-        if !retry {
-            lane.budget.deposit(now);
-        }
-        let stamp = lane.rate.start(now);
-        if let Some(model) = lane.model.and_then(|model| self.models.get_mut(model)) {
-            model.counters.charge(weights, on_credit, now);
-        }
-        self.counters.charge(weights, on_credit, now);
-        self.first_start.get_or_insert(now);
-        self.enter(slot, weights, stamp, on_credit, now)
-    }
-
-    /// Counts a send that was made without asking: it is in flight, and all else has been done.
-    pub(crate) fn adopt(&mut self, slot: u32, unasked: u64, now: Tick) -> Option<Grant> {
-        let stamp = self.lanes.get_mut(slot as usize)?.rate.adopt(unasked, now);
-        self.enter(slot, Weights::default(), stamp, true, now).ok()
-    }
-
-    fn enter(&mut self, slot: u32, weights: Weights, stamp: Stamp, on_credit: bool, now: Tick) -> Answer {
-        let Some(lane) = self.lanes.get_mut(slot as usize) else {
-            return Err(Refusal::lost());
-        };
         lane.used_at = now;
         lane.ceiling.enter();
-        let probes_hold = match &mut lane.hold {
-            Some(hold) => !std::mem::replace(&mut hold.probing, true),
-            None => false,
-        };
-        self.ceiling.enter();
-        let pass = lane.breaker.pass(now);
-        if let Some(model) = lane.model.and_then(|model| self.models.get_mut(model)) {
-            model.ceiling.enter();
+        let stamp = lane.rate.start(now);
+        if let Some(hold) = &mut lane.hold {
+            hold.probe(stamp, now);
         }
-        Ok(Grant {
+        let grant = Grant {
             lane: slot,
             generation: lane.generation,
             weights,
             stamp,
-            pass,
-            probes_hold,
+            pass: lane.breaker.pass(now),
+            retry,
             on_credit,
-        })
+            at: now,
+            landed: false,
+        };
+        if let Some(model) = lane.model.and_then(|model| self.models.get_mut(model)) {
+            model.counters.charge(weights, on_credit, now);
+            model.ceiling.enter();
+        }
+        self.counters.charge(weights, on_credit, now);
+        self.ceiling.enter();
+        if let Some(ramp) = &mut self.ramp {
+            ramp.charge(1.0, now);
+        }
+        self.first_start.get_or_insert(now);
+        Ok(grant)
+    }
+
+    /// A start that was granted has reached its caller.
+    fn made(&mut self, answer: &Answer, now: Tick) {
+        let first = answer.as_ref().ok().filter(|grant| !grant.retry);
+        if let Some(lane) = first.and_then(|grant| self.granted(grant)) {
+            lane.budget.deposit(now);
+        }
     }
 
     /// The lane that a grant was for, unless another one stands there by now.
@@ -538,18 +657,21 @@ impl State {
         if let Some(lane) = self.granted(grant) {
             model = lane.model;
             if let Some(bucket) = &mut lane.bucket {
-                bucket.refund(1.0, now);
+                bucket.take_back(1.0, grant.at, now);
             }
             lane.rate.take_back(now);
         }
-        self.counters.take_back(grant.weights, grant.on_credit, now);
+        self.counters.take_back(grant.weights, grant.on_credit, grant.at, now);
+        if let Some(ramp) = &mut self.ramp {
+            ramp.take_back(1.0, grant.at, now);
+        }
         if let Some(model) = model.and_then(|model| self.models.get_mut(model)) {
-            model.counters.take_back(grant.weights, grant.on_credit, now);
+            model.counters.take_back(grant.weights, grant.on_credit, grant.at, now);
         }
         self.finish(grant, now, woken);
     }
 
-    /// A request is no longer in flight.
+    /// A request is over.
     pub(crate) fn finish(&mut self, grant: &Grant, now: Tick, woken: &mut Vec<Waker>) {
         self.let_go(grant);
         self.settle(now, woken);
@@ -565,14 +687,23 @@ impl State {
     }
 
     fn let_go(&mut self, grant: &Grant) {
+        if let Some(lane) = self.granted(grant) {
+            lane.breaker.give_back(grant.pass);
+            if let Some(hold) = lane.hold.as_mut().filter(|hold| hold.is_probed_by(grant.stamp)) {
+                hold.give_back();
+            }
+        }
+        if !grant.landed {
+            self.land(grant);
+        }
+    }
+
+    /// A request is no longer in flight.
+    fn land(&mut self, grant: &Grant) {
         let mut model = None;
         if let Some(lane) = self.granted(grant) {
             model = lane.model;
             lane.ceiling.leave();
-            lane.breaker.give_back(grant.pass);
-            if let Some(hold) = lane.hold.as_mut().filter(|_| grant.probes_hold) {
-                hold.probing = false;
-            }
         }
         self.ceiling.leave();
         if let Some(model) = model.and_then(|model| self.models.get_mut(model)) {
@@ -599,14 +730,24 @@ pub(crate) struct Heard {
     pub(crate) requests: Option<RequestLimit>,
     /// The answer, should calls be answered with it.
     pub(crate) answer: Option<Arc<Remembered>>,
+    /// Requests in flight that nobody was asked for.
+    pub(crate) unasked: u32,
 }
 
 impl State {
     /// Hears what came of an attempt.
-    pub(crate) fn hear(&mut self, grant: &Grant, heard: Heard, now: Tick, woken: &mut Vec<Waker>) -> Changes {
+    pub(crate) fn hear(&mut self, grant: &mut Grant, heard: Heard, now: Tick, woken: &mut Vec<Waker>) -> Changes {
         let mut changes = Changes::new();
         let (longest, quota_hold) = (self.rules.longest_shared_hint, self.rules.quota_hold);
         let breaker = self.rules.breaker;
+        let (cause, scope) = heard.verdict.map_or((Cause::Other, Scope::Unknown), |verdict| {
+            (verdict.cause(), verdict.scope())
+        });
+        if (cause, scope) == (Cause::RateLimited, Scope::Concurrency) && !grant.landed {
+            // the provider has not let it in
+            grant.landed = true;
+            self.land(grant);
+        }
         let Some(lane) = self.granted(grant) else {
             return changes;
         };
@@ -615,13 +756,15 @@ impl State {
             if lane.pause.end(now) {
                 changes.push((grant.lane, Change::Resumed));
             }
-            lane.hold = None;
+            // one that was on its way when the quota ran out says nothing of it
+            lane.hold = lane.hold.take().filter(|hold| !hold.is_probed_by(grant.stamp));
         }
+        let mut paused = None;
         if let Some(verdict) = &heard.verdict {
             let hint = verdict.server_delay().map(|delay| delay.duration());
             let pause = match (verdict.class(), verdict.cause(), verdict.scope()) {
                 (Class::Retryable, Cause::RateLimited, Scope::Concurrency) => {
-                    if lane.ceiling.refused(now)
+                    if lane.ceiling.refused(heard.unasked, now)
                         && let Some(in_flight) = lane.ceiling.limit()
                     {
                         changes.push((grant.lane, Change::CeilingLearnt { in_flight }));
@@ -635,6 +778,8 @@ impl State {
                 (Class::Retryable, Cause::RateLimited, Scope::InputTokens | Scope::OutputTokens | Scope::Tokens) => {
                     hint.or(Some(Duration::from_secs(1)))
                 }
+                // it is waited for by the one that got it, and teaches the others nothing
+                (Class::Retryable, Cause::RateLimited, _) if hint.is_some_and(|hint| hint > longest) => None,
                 (Class::Retryable, Cause::RateLimited, _) => {
                     let own = lane.rate.refused(grant.stamp, hint, now);
                     if let Some(per_second) = lane.rate.current(now) {
@@ -642,25 +787,25 @@ impl State {
                     }
                     hint.or(own)
                 }
-                (Class::Retryable, _, _) if verdict.delivery() == Delivery::Refused => hint,
+                // a conflict is about one thing, and no matter of the lane
+                (Class::Retryable, cause, _) if cause != Cause::Conflict && verdict.delivery() == Delivery::Refused => {
+                    hint
+                }
                 (Class::QuotaExhausted, cause, scope) => {
                     if let (Some(hold), Some(answer)) = (quota_hold, heard.answer)
                         && is_held(cause, scope)
                     {
-                        lane.hold = Some(Hold {
-                            until: now + hold,
-                            answer,
-                            probing: false,
-                        });
+                        lane.hold = Some(Hold::new(now + hold, hint.map(|hint| now + hint), answer));
                     }
                     None
                 }
                 _ => None,
             };
-            if let Some(pause) = pause.filter(|pause| *pause <= longest)
+            if let Some(pause) = pause.filter(|pause| !pause.is_zero() && *pause <= longest)
                 && lane.pause.extend(now + pause)
             {
                 changes.push((grant.lane, Change::Paused { until: now + pause }));
+                paused = Some(now + pause);
             }
         }
         if breaker && lane.breaker.hear(grant.pass, health(heard.verdict.as_ref()), now) {
@@ -668,30 +813,50 @@ impl State {
                 grant.lane,
                 match lane.breaker.position(now) {
                     Position::Open(until) => Change::BreakerOpened { until },
-                    Position::HalfOpen { .. } => Change::BreakerHalfOpen,
-                    Position::Closed => Change::BreakerClosed,
+                    Position::Closed | Position::HalfOpen { .. } => Change::BreakerClosed,
                 },
             ));
+        }
+        if let Some(until) = paused {
+            self.turn_away(grant.lane, until, woken);
         }
         self.settle(now, woken);
         changes
     }
 
-    /// Pays for a retry: nothing where the account itself makes it wait its turn, else one from the budget. False if there
-    /// is none left.
-    pub(crate) fn pay_for_retry(&mut self, grant: &Grant, verdict: &Verdict, now: Tick) -> bool {
-        let Some(lane) = self.granted(grant) else { return true };
-        let paced = verdict.cause() == Cause::RateLimited && (lane.pause.until(now).is_some() || lane.bucket.is_some());
-        paced || lane.budget.withdraw(now)
+    /// Pays for a retry: nothing where the account itself makes it wait its turn, else one from the budget.
+    pub(crate) fn pay_for_retry(&mut self, grant: &Grant, verdict: &Verdict, now: Tick) -> Payment {
+        self.refresh(grant.lane, now);
+        let Some(lane) = self.granted(grant) else {
+            return Payment::Free;
+        };
+        if verdict.cause() == Cause::RateLimited && (lane.pause.until(now).is_some() || lane.bucket.is_some()) {
+            Payment::Free
+        } else if lane.budget.withdraw(now) {
+            Payment::Paid
+        } else {
+            Payment::Refused
+        }
+    }
+
+    /// A retry that was paid for was not made.
+    pub(crate) fn refund_retry(&mut self, grant: &Grant, now: Tick) {
+        if let Some(lane) = self.granted(grant) {
+            lane.budget.refund(now);
+        }
     }
 }
 
 impl State {
     /// What a start of this size will take.
     pub(crate) fn weigh(&self, lane: u32, size: &Size, sizes: &Sizes) -> Weights {
-        self.lanes
-            .get(lane as usize)
-            .map_or_else(Weights::default, |lane| lane.experience.weigh(size, sizes))
+        let Some(lane) = self.lanes.get(lane as usize) else {
+            return Weights::default();
+        };
+        let of_model = lane.model.and_then(|model| self.models.get(model)?.counters.output);
+        let buckets = of_model.into_iter().chain(self.counters.output);
+        let capacity = buckets.map(|bucket| bucket.capacity()).reduce(f64::min);
+        lane.experience.weigh(size, sizes, capacity.unwrap_or(f64::INFINITY))
     }
 
     /// An answer has said what it took.
@@ -707,6 +872,33 @@ impl State {
         let Some(lane) = self.granted(grant) else { return };
         let over = lane.experience.learn(size, grant.weights, usage, sizes);
         self.correct(grant, over, now, woken);
+    }
+
+    /// Counts a send that was made without asking, one of so many: it takes nothing, and is earlier than whatever has been
+    /// learnt in the meantime.
+    pub(crate) fn adopt(&mut self, slot: u32, unasked: u64, now: Tick) -> Option<Grant> {
+        let lane = self.lanes.get_mut(slot as usize)?;
+        let stamp = lane.rate.adopt(unasked, now);
+        lane.used_at = now;
+        lane.budget.deposit(now);
+        lane.ceiling.enter();
+        let grant = Grant {
+            lane: slot,
+            generation: lane.generation,
+            weights: Weights::default(),
+            stamp,
+            pass: Pass::EARLY,
+            retry: false,
+            on_credit: false,
+            at: now,
+            landed: false,
+        };
+        if let Some(model) = lane.model.and_then(|model| self.models.get_mut(model)) {
+            model.ceiling.enter();
+        }
+        self.ceiling.enter();
+        self.first_start.get_or_insert(now);
+        Some(grant)
     }
 
     /// Is there a limit on what is in flight that this start counts towards?
@@ -750,6 +942,15 @@ fn health(verdict: Option<&Verdict>) -> Health {
     }
 }
 
+/// What became of the payment for a retry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Payment {
+    Free,
+    Paid,
+    /// There is nothing left to pay with.
+    Refused,
+}
+
 /// What a call that asks for a start gets.
 pub(crate) enum Ask {
     Answered(Answer),
@@ -765,15 +966,6 @@ pub(crate) enum Polled {
 }
 
 impl Refusal {
-    /// The caller's time came first.
-    pub(crate) const fn too_late() -> Self {
-        Self {
-            reason: StopReason::QueuePastDeadline,
-            until: None,
-            remembered: None,
-        }
-    }
-
     /// The account has lost sight of a call. It cannot happen; if it does, the call goes without admission rather than being
     /// lost too.
     fn lost() -> Self {
@@ -784,3 +976,6 @@ impl Refusal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,11 +73,7 @@ impl State {
             waiting: lane.waiting(),
             starts_per_minute: lane.bucket.map(|bucket| bucket.rate() * 60.0),
             paused_until: lane.pause.until(now).and_then(&wall),
-            held_until: lane
-                .hold
-                .as_ref()
-                .filter(|hold| hold.until > now)
-                .and_then(|hold| wall(hold.until)),
+            held_until: lane.hold.as_ref().and_then(|hold| hold.held_until(now)).and_then(&wall),
             breaker: match lane.breaker.position(now) {
                 Position::Closed => BreakerStatus::Closed,
                 Position::Open(_) => BreakerStatus::Open,

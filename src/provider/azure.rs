@@ -25,7 +25,10 @@ pub(super) const FAMILY: Family = Family {
         (Meaning::Wrong(Cause::NotFound), &["DeploymentNotFound"]),
     ],
     phrases: &[
-        (Meaning::Spent(Cause::DailyAllowance), &["out of call volume quota"]),
+        (
+            Meaning::Spent(Cause::DailyAllowance),
+            &["out of call volume quota", "out of bandwidth quota"],
+        ),
         // GitHub's second limit, on top of the one whose counters stand in the headers
         (
             Meaning::Throttle(Scope::Unknown),

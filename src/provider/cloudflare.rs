@@ -1,4 +1,5 @@
-//! Cloudflare as an API (Workers AI, the v4 envelope). Knows nothing of its pages as a CDN, which are in `layer`.
+//! Cloudflare as an API (Workers AI, the v4 envelope). Of its pages as a CDN, which are in `layer`, it knows only that a
+//! challenge is for browsers, whatever the status.
 
 use serde_json::Value;
 
@@ -24,6 +25,10 @@ pub(super) const FAMILY: Family = Family {
             .first()?
             .get("code")
             .and_then(Value::as_u64)
+    },
+    also: |facts| {
+        let challenged = facts.header("cf-mitigated") == Some("challenge");
+        challenged.then_some(Meaning::Refusal(Cause::Permission))
     },
     ..NOTHING
 };

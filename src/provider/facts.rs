@@ -237,7 +237,6 @@ fn sentences(status: StatusCode, envelope: &Envelope) -> Vec<Sentence> {
 fn names(headers: &HeaderMap, envelope: &Envelope) -> Vec<String> {
     let headers = NAME_HEADERS.iter().filter_map(|name| headers.get(*name)?.to_str().ok());
     let fields = envelope.objects().flat_map(|object| texts(object, NAMES));
-    let quoted = envelope.messages().flat_map(quoted_names);
     let whole = envelope
         .messages()
         .filter(|message| !message.contains(char::is_whitespace));
@@ -248,20 +247,10 @@ fn names(headers: &HeaderMap, envelope: &Envelope) -> Vec<String> {
     let relayed = throttled.then_some("429");
     headers
         .chain(fields)
-        .chain(quoted)
         .chain(whole)
         .chain(relayed)
         .filter_map(bare_name)
         .collect()
-}
-
-/// The names in a Python dictionary that a relay printed: `{'type': 'insufficient_quota'}`.
-fn quoted_names(message: &str) -> impl Iterator<Item = &str> {
-    const KEYS: [&str; 4] = ["'type': '", "'code': '", "'status': '", "'reason': '"];
-    KEYS.iter().flat_map(move |key| {
-        let values = message.split(key).skip(1);
-        values.filter_map(|value| value.split('\'').next())
-    })
 }
 
 /// `ThrottlingException:http://…` and `com.amazon.coral#ThrottlingException` are `ThrottlingException`; of a URL only what

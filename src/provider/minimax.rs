@@ -6,6 +6,8 @@ use crate::classify::{Cause, Scope};
 pub(super) const FAMILY: Family = Family {
     numbers: &[
         (Meaning::Refusal(Cause::ContentPolicy), &[1026, 1027]),
+        // the plan has not this model
+        (Meaning::Refusal(Cause::Permission), &[2061]),
         (Meaning::Capacity(Cause::Timeout, Scope::Unknown), &[1001]),
         (
             Meaning::Capacity(Cause::ServerError, Scope::Unknown),

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use reqwest_ai_retry::{Backoff, DelaySource, Jitter, Outcome, RetryMiddleware, RetryPolicy, StopReason};
+use reqwest_ai_retry::{Account, Backoff, DelaySource, Jitter, Outcome, RetryMiddleware, RetryPolicy, StopReason};
 
-use crate::stub::{CHAT, ORDERS, PROMPT, Stub, exact, millis, reply, secs};
+use crate::stub::{CHAT, ORDERS, PROMPT, Stub, crowd, exact, millis, reply, secs, spawned};
 
 fn cap(limit: Duration) -> RetryPolicy {
     exact().max_retry_time(limit)
@@ -221,4 +221,78 @@ async fn an_http_date_counts_from_the_answers_own_date() {
         "{:?}",
         server.times()
     );
+}
+
+/// B9: a later and smaller word, or none that makes sense, does not bring the others back earlier.
+#[tokio::test(start_paused = true)]
+async fn a_shared_pause_is_never_moved_earlier() {
+    for (smaller, account) in [
+        ("-5", Account::default()),
+        ("1", Account::builder().build().unwrap()),
+        ("0", Account::default()),
+    ] {
+        let script = [
+            reply(429).ra(10).after(millis(1)),
+            reply(429).ra(smaller).after(secs(1)),
+            reply(200),
+        ];
+        let server = Stub::new(script);
+        let client = server.sharing(&account, exact());
+        let calls = [spawned(&client, "m"), spawned(&client, "m")];
+        tokio::time::sleep(secs(2)).await;
+        let third = spawned(&client, "m");
+        for call in calls.into_iter().chain([third]) {
+            assert_eq!(call.await.unwrap().unwrap().status(), 200);
+        }
+        let times = server.times();
+        assert_eq!(times.len(), 5);
+        assert!(times[2..].iter().all(|at| *at >= secs(10)), "{smaller}: {times:?}");
+    }
+}
+
+/// A hundred that are told the same time at once, each with an account of its own, or all with the same one.
+async fn wave(policy: RetryPolicy, shared: Option<Account>) -> Vec<Duration> {
+    let seen = std::sync::atomic::AtomicUsize::new(0);
+    let server = Stub::by(move |_| {
+        let first = seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 100;
+        if first {
+            reply(429).ra(5).after(millis(50))
+        } else {
+            reply(200)
+        }
+    });
+    match shared {
+        Some(account) => drop(crowd(&server.sharing(&account, policy), 100).await),
+        None => {
+            let calls: Vec<_> = (0..100).map(|_| spawned(&server.with(policy.clone()), "m")).collect();
+            for call in calls {
+                call.await.unwrap().unwrap();
+            }
+        }
+    }
+    server.times().split_off(100)
+}
+
+/// B14: no wave comes back at the moment that all were told.
+#[tokio::test(start_paused = true)]
+async fn a_crowd_is_spread_on_top_of_the_hint() {
+    for shared in [
+        None,
+        Some(Account::default()),
+        Some(Account::builder().build().unwrap()),
+    ] {
+        let times = wave(exact(), shared).await;
+        let (first, last) = (times.iter().min().unwrap(), times.iter().max().unwrap());
+        assert_eq!(times.len(), 100);
+        assert!(*first >= secs(5) && *last - *first >= millis(400), "{first:?} {last:?}");
+    }
+}
+
+/// B15: a hint that is all the time there is still gets its spread.
+#[tokio::test(start_paused = true)]
+async fn a_hint_equal_to_the_cap_is_spread_too() {
+    let times = wave(cap(millis(5_050)), None).await;
+    assert_eq!(times.len(), 100);
+    assert!(*times.iter().min().unwrap() >= millis(5_050));
+    assert!(*times.iter().max().unwrap() > millis(5_350));
 }

@@ -1,8 +1,10 @@
 //! A spent quota is no rate limit: it is told at once, and the provider's answer comes back whole.
 
-use reqwest_ai_retry::{Class, Outcome, StopReason};
+use reqwest_ai_retry::{Account, Class, Event, Outcome, RetryMiddleware, StopReason};
+use reqwest_middleware::ClientBuilder;
+use testbed::sim::{Model, Provider, Refusal, Shape, Simulation, Transport};
 
-use crate::stub::{CHAT, Item, PROMPT, Stub, exact, reply};
+use crate::stub::{CHAT, Item, PROMPT, Stub, exact, reply, spawned};
 
 async fn sends(script: [Item; 2]) -> (usize, Option<StopReason>) {
     let server = Stub::new(script);
@@ -93,5 +95,46 @@ async fn an_unreadable_body_falls_back_to_the_status() {
             (2, Some(StopReason::Succeeded)),
             "{body}"
         );
+    }
+}
+
+/// C7: refusals for too many in flight lower the ceiling, so that waiting helps.
+#[tokio::test(start_paused = true)]
+async fn a_concurrency_refusal_lowers_the_ceiling() {
+    for account in [Account::default(), Account::builder().build().unwrap()] {
+        let simulation = Simulation::new(Provider::new(Model::new(Shape::OpenAi).concurrency(5), 7));
+        let learnt = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let told = std::sync::Arc::clone(&learnt);
+        let retry = RetryMiddleware::builder()
+            .policy(exact())
+            .account(account.clone())
+            .observer(move |event: &Event<'_>| {
+                if let Event::CeilingLearnt { in_flight, .. } = event {
+                    told.lock().unwrap().push(*in_flight);
+                }
+            });
+        let client = ClientBuilder::new(reqwest::Client::new())
+            .with(retry.build())
+            .with(Transport::new(simulation.clone()))
+            .build();
+        // each reads its answer, and asks again
+        let workers = (0..8).map(|_| {
+            let client = client.clone();
+            async move {
+                for _ in 0..3 {
+                    let response = spawned(&client, "m").await.unwrap().unwrap();
+                    assert_eq!(response.status(), 200);
+                    drop(response.bytes().await.unwrap());
+                }
+            }
+        });
+        futures_util::future::join_all(workers).await;
+        assert_eq!(*learnt.lock().unwrap().last().unwrap(), 5);
+        let status = account.status();
+        let ceiling = status.lanes[0].learnt_max_in_flight;
+        assert!(ceiling.is_some_and(|most| (5..=6).contains(&most)), "{ceiling:?}");
+        let refused = simulation.tally().refused_for(Refusal::Concurrency);
+        assert!(refused <= 8, "{refused}");
+        assert_eq!(status.in_flight, 0);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use reqwest_ai_retry::{Outcome, RetryError, StopReason, is_connect, is_timeout};
+use reqwest_ai_retry::{Account, Outcome, RetryError, StopReason, is_connect, is_timeout};
 use tokio::time::Instant;
 
-use crate::stub::{ORDERS, Stub, exact, hang, millis, reply, secs};
+use crate::stub::{ORDERS, Stub, chat, exact, hang, millis, reply, secs, spawned, stop};
 
 /// F1: a dead provider costs the deadline, not the deadline times the attempts.
 #[tokio::test(start_paused = true)]
@@ -128,4 +128,62 @@ async fn absurd_limits_do_no_harm() {
     let nothing = exact().total_deadline(Duration::ZERO);
     let server = Stub::new([hang()]);
     assert!(is_timeout(&server.with(nothing).get(ORDERS).send().await.unwrap_err()));
+}
+
+/// F8: pause, pace, permit and attempts share the one deadline of a call, and a pause that does not fit is not begun.
+#[tokio::test(start_paused = true)]
+async fn a_pause_past_the_deadline_fails_at_once() {
+    let server = Stub::new([reply(429).ra(10), reply(200)]);
+    let account = Account::default();
+    let paused = spawned(&server.sharing(&account, exact()), "m");
+    tokio::time::sleep(millis(10)).await;
+    let hurried = server.sharing(&account, exact().total_deadline(secs(3)));
+    let start = Instant::now();
+    let error = chat(&hurried, "m").await.unwrap_err();
+    assert!(start.elapsed() < millis(1));
+    let outcome = Outcome::of_error(&error).unwrap();
+    assert_eq!((outcome.stop(), outcome.sends()), (StopReason::PausedPastDeadline, 0));
+    let left = outcome
+        .retry_at()
+        .unwrap()
+        .duration_since(std::time::SystemTime::now())
+        .unwrap();
+    assert!(left > secs(9) && left <= secs(10), "{left:?}");
+    assert!(paused.await.unwrap().is_ok());
+}
+
+/// F8: one that waits already, and then learns of such a pause, does not wait until its time has come.
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_begins_during_a_wait_ends_it() {
+    let server = Stub::new([reply(429).ra(100).after(secs(2)), reply(200)]);
+    let account = Account::builder().max_concurrency(1).build().unwrap();
+    let first = spawned(&server.sharing(&account, exact()), "m");
+    tokio::time::sleep(millis(10)).await;
+    let hurried = server.sharing(&account, exact().total_deadline(secs(60)));
+    let start = Instant::now();
+    let calls: Vec<_> = (0..5).map(|_| spawned(&hurried, "m")).collect();
+    for call in calls {
+        assert_eq!(stop(&call.await.unwrap()), StopReason::PausedPastDeadline);
+    }
+    assert!(start.elapsed() < secs(3), "{:?}", start.elapsed());
+    drop(first);
+}
+
+/// F8: the attempt after a wait in the queue gets what is left of the deadline.
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_turn_uses_up_the_deadline() {
+    let server = Stub::new([reply(200), hang()]);
+    let account = Account::builder().requests_per_minute(20).build().unwrap();
+    let client = server.sharing(&account, exact().total_deadline(secs(5)));
+    let start = Instant::now();
+    chat(&client, "m").await.unwrap();
+    let error = chat(&client, "m").await.unwrap_err();
+    assert!(is_timeout(&error));
+    assert_eq!(start.elapsed(), secs(5));
+    let outcome = Outcome::of_error(&error).unwrap();
+    assert_eq!((outcome.stop(), outcome.sends()), (StopReason::DeadlinePassed, 1));
+    assert!(
+        outcome.waited() >= secs(3) && outcome.elapsed() == secs(5),
+        "{outcome:?}"
+    );
 }

@@ -2,11 +2,13 @@
 //! ids in the comments the reports.
 
 mod a_nesting;
+mod account;
 mod b_retry_after;
 mod c_quota;
 mod d_idempotency;
 mod f_deadlines;
 mod g_cancellation;
+mod h_shared_limits;
 mod i_classification;
 mod j_visibility;
 mod k_configuration;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method};
 use reqwest::{Body, Request, Response, ResponseBuilderExt};
-use reqwest_ai_retry::{Backoff, Jitter, RetryMiddleware, RetryPolicy};
+use reqwest_ai_retry::{Account, Backoff, Jitter, Outcome, RetryMiddleware, RetryPolicy, StopReason};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, Result};
 use tokio::time::Instant;
 
@@ -52,11 +52,14 @@ impl Item {
     }
 
     pub(crate) fn json(self, body: &str) -> Self {
+        self.body(body).header("content-type", "application/json")
+    }
+
+    pub(crate) fn body(self, body: &str) -> Self {
         Self {
             body: body.into(),
             ..self
         }
-        .header("content-type", "application/json")
     }
 
     /// The headers come this much later.
@@ -71,6 +74,7 @@ pub(crate) struct Sent {
     /// Virtual time since the stub was made.
     pub(crate) at: Duration,
     pub(crate) method: Method,
+    pub(crate) path: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
 }
@@ -78,15 +82,39 @@ pub(crate) struct Sent {
 /// The scripted transport.
 #[derive(Clone)]
 pub(crate) struct Stub {
-    script: Arc<Mutex<VecDeque<Item>>>,
+    script: Arc<Mutex<Script>>,
     sent: Arc<Mutex<Vec<Sent>>>,
-    start: Instant,
+    pub(crate) start: Instant,
+}
+
+enum Script {
+    Items(VecDeque<Item>),
+    Rule(Box<dyn FnMut(&Sent) -> Item + Send>),
+}
+
+impl Script {
+    fn answer(&mut self, sent: &Sent) -> Item {
+        match self {
+            Self::Items(items) if items.len() > 1 => items.pop_front().unwrap(),
+            Self::Items(items) => items.front().unwrap().clone(),
+            Self::Rule(rule) => rule(sent),
+        }
+    }
 }
 
 impl Stub {
     pub(crate) fn new(script: impl IntoIterator<Item = Item>) -> Self {
+        Self::of(Script::Items(script.into_iter().collect()))
+    }
+
+    /// Answers each send by looking at it.
+    pub(crate) fn by(rule: impl FnMut(&Sent) -> Item + Send + 'static) -> Self {
+        Self::of(Script::Rule(Box::new(rule)))
+    }
+
+    fn of(script: Script) -> Self {
         Self {
-            script: Arc::new(Mutex::new(script.into_iter().collect())),
+            script: Arc::new(Mutex::new(script)),
             sent: Arc::default(),
             start: Instant::now(),
         }
@@ -115,6 +143,12 @@ impl Stub {
         layers.with(self.clone()).build()
     }
 
+    /// A client over this stub that shares this account.
+    pub(crate) fn sharing(&self, account: &Account, policy: RetryPolicy) -> ClientWithMiddleware {
+        let retry = RetryMiddleware::builder().policy(policy).account(account.clone());
+        self.under([retry.build()])
+    }
+
     /// A client over this stub with this policy.
     pub(crate) fn with(&self, policy: RetryPolicy) -> ClientWithMiddleware {
         self.under([RetryMiddleware::new(policy)])
@@ -124,20 +158,15 @@ impl Stub {
 #[async_trait::async_trait]
 impl Middleware for Stub {
     async fn handle(&self, request: Request, _: &mut Extensions, _: Next<'_>) -> Result<Response> {
-        let item = {
-            let mut script = self.script.lock().unwrap();
-            if script.len() > 1 {
-                script.pop_front().unwrap()
-            } else {
-                script.front().unwrap().clone()
-            }
-        };
-        self.sent.lock().unwrap().push(Sent {
+        let sent = Sent {
             at: self.start.elapsed(),
             method: request.method().clone(),
+            path: request.url().path().to_owned(),
             headers: request.headers().clone(),
             body: request.body().and_then(Body::as_bytes).unwrap_or_default().to_vec(),
-        });
+        };
+        let item = self.script.lock().unwrap().answer(&sent);
+        self.sent.lock().unwrap().push(sent);
         if item.hangs {
             std::future::pending::<()>().await;
         }
@@ -170,4 +199,37 @@ pub(crate) const fn millis(n: u64) -> Duration {
 /// The default policy, but with an exact backoff of 1, 2, 4, … seconds.
 pub(crate) fn exact() -> RetryPolicy {
     RetryPolicy::default().backoff(Backoff::exponential(secs(1)).jitter(Jitter::None))
+}
+
+/// The body of an inference call of this model.
+pub(crate) fn prompt(model: &str) -> String {
+    format!(r#"{{"model":"{model}","messages":[{{"role":"user","content":"hello"}}]}}"#)
+}
+
+/// Sends one inference call to this model.
+pub(crate) async fn chat(client: &ClientWithMiddleware, model: &str) -> Result<Response> {
+    client.post(CHAT).body(prompt(model)).send().await
+}
+
+/// How a call ended.
+pub(crate) fn stop(result: &Result<Response>) -> StopReason {
+    match result {
+        Ok(response) => Outcome::of(response).map_or(StopReason::Succeeded, Outcome::stop),
+        Err(error) => Outcome::of_error(error).unwrap().stop(),
+    }
+}
+
+/// Starts a call and leaves it to itself.
+pub(crate) fn spawned(client: &ClientWithMiddleware, model: &str) -> tokio::task::JoinHandle<Result<Response>> {
+    let (client, model) = (client.clone(), model.to_owned());
+    tokio::spawn(async move { chat(&client, &model).await })
+}
+
+/// Starts so many calls at once, and waits for them all.
+pub(crate) async fn crowd(client: &ClientWithMiddleware, calls: usize) -> Vec<Result<Response>> {
+    futures_util::future::join_all((0..calls).map(|_| spawned(client, "m")))
+        .await
+        .into_iter()
+        .map(|joined| joined.unwrap())
+        .collect()
 }

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::python::printed;
+
 /// How often a `{` in prose is tried as the beginning of JSON.
 pub(super) const MAX_TRIES: usize = 16;
 /// Below the 128 levels at which `serde_json` refuses, with room for the brackets that a repair adds.
@@ -21,6 +23,11 @@ pub(super) fn next_json(text: &str) -> Option<(&str, &str, Value)> {
             Some(Err(error)) if error.is_eof() => {
                 if let Some(value) = repaired(candidate).filter(holds_object) {
                     return Some((before, "", value));
+                }
+            }
+            Some(Err(_)) => {
+                if let Some((value, end)) = printed(candidate).filter(|(value, _)| holds_object(value)) {
+                    return Some((before, candidate.get(end..).unwrap_or_default(), value));
                 }
             }
             _ => {}

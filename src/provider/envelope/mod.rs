@@ -2,6 +2,7 @@
 //! errors are kept, and neither providers nor what an error means.
 
 mod json;
+mod python;
 mod stream;
 
 use std::collections::VecDeque;

@@ -148,6 +148,8 @@ pub(super) const USAGE: &[&str] = &[
     "monthly quota",
     "exceeded your current quota",
     "exceeded your quota",
+    "reached its…quota",
+    "reached your…quota",
     "quota…exhausted",
     "quota…used up",
     "quota…depleted",

@@ -1,0 +1,11 @@
+//! What an account promises besides: whom it tells apart, in what order it lets them start, what it charges and what it
+//! keeps out.
+
+mod breaker;
+mod by_hand;
+mod lanes;
+mod pauses;
+mod queue;
+mod quota_hold;
+mod set_up;
+mod tokens;

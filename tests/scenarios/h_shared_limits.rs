@@ -1,0 +1,346 @@
+//! One account, one budget: pace, permits, pauses and retries of all who share it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use reqwest_ai_retry::{Account, Backoff, Jitter, Outcome, RetryError, RetryPolicy, StopReason};
+use tokio::time::{Instant, sleep};
+
+use crate::stub::{CHAT, PROMPT, Stub, chat, crowd, exact, millis, prompt, reply, secs, spawned, stop};
+
+fn paced(per_minute: u32) -> Account {
+    Account::builder().requests_per_minute(per_minute).build().unwrap()
+}
+
+/// Nearly no wait of one's own, so that what is seen is the account's.
+fn hasty() -> RetryPolicy {
+    RetryPolicy::default().backoff(Backoff::constant(millis(50)).jitter(Jitter::None))
+}
+
+/// H1: with one place, another call starts while the first one waits for its retry.
+#[tokio::test(start_paused = true)]
+async fn a_waiting_call_holds_no_place() {
+    let server = Stub::new([reply(503), reply(200)]);
+    let account = Account::builder().max_concurrency(1).build().unwrap();
+    let client = server.sharing(&account, exact());
+    let (first, second) = tokio::join!(chat(&client, "m"), async {
+        sleep(millis(100)).await;
+        chat(&client, "m").await
+    });
+    assert_eq!(
+        (first.unwrap().status(), second.unwrap().status()),
+        (200.try_into().unwrap(), 200.try_into().unwrap())
+    );
+    assert_eq!(server.times(), [secs(0), millis(100), secs(1)]);
+    assert_eq!(account.status().in_flight, 0);
+}
+
+/// H3: one model's pause stops no other, and one credential's no other where nobody said that they share an account.
+#[tokio::test(start_paused = true)]
+async fn one_lane_is_paused_and_the_others_go_on() {
+    let rule = |sent: &crate::stub::Sent| {
+        let slow = sent.body.windows(8).any(|part| part == b"\"slow-m\"");
+        let broke = sent.headers.get("x-api-key").is_some_and(|key| key == "broke");
+        if slow || broke { reply(429).ra(20) } else { reply(200) }
+    };
+    for account in [Account::builder().build().unwrap(), Account::default()] {
+        let server = Stub::by(rule);
+        let client = server.sharing(&account, exact().max_attempts(1));
+        assert_eq!(chat(&client, "slow-m").await.unwrap().status(), 429);
+        let start = Instant::now();
+        assert_eq!(chat(&client, "fast-m").await.unwrap().status(), 200);
+        assert!(start.elapsed() < millis(10));
+        let waits = spawned(&client, "slow-m");
+        sleep(secs(19)).await;
+        assert!(!waits.is_finished());
+        assert!(waits.await.unwrap().is_ok());
+        assert!(start.elapsed() >= secs(20));
+    }
+    let (server, account) = (Stub::by(rule), Account::default());
+    let client = server.sharing(&account, exact().max_attempts(1));
+    let with_key = |key: &'static str| client.post(CHAT).header("x-api-key", key).body(PROMPT).send();
+    assert_eq!(with_key("broke").await.unwrap().status(), 429);
+    let start = Instant::now();
+    assert_eq!(with_key("rich").await.unwrap().status(), 200);
+    assert!(start.elapsed() < millis(10));
+}
+
+/// H3: a pause beyond what calls may be held in fails them at once, with the time at which to come back.
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_is_too_long_fails_at_once() {
+    let server = Stub::new([reply(429).ra(2059), reply(200)]);
+    let account = Account::builder().build().unwrap();
+    let client = server.sharing(&account, exact());
+    assert_eq!(stop(&chat(&client, "m").await), StopReason::DelayPastDeadline);
+    let start = Instant::now();
+    let error = chat(&client, "m").await.unwrap_err();
+    assert!(start.elapsed() < millis(10));
+    assert!(matches!(RetryError::of(&error), Some(RetryError::Refused { .. })));
+    let outcome = Outcome::of_error(&error).unwrap();
+    assert_eq!((outcome.stop(), outcome.sends()), (StopReason::PausedPastDeadline, 0));
+    let left = outcome
+        .retry_at()
+        .unwrap()
+        .duration_since(std::time::SystemTime::now())
+        .unwrap();
+    assert!(left > secs(2050) && left <= secs(2060), "{left:?}");
+    // five minutes before its end it may be waited for
+    sleep(secs(2059 - 299)).await;
+    assert!(chat(&client, "m").await.is_ok());
+    assert!(server.times()[1] >= secs(2059));
+}
+
+/// H4: what one is told, all obey.
+#[tokio::test(start_paused = true)]
+async fn one_hint_pauses_all_callers() {
+    for account in [Account::builder().build().unwrap(), Account::default(), paced(600)] {
+        let server = Stub::new([reply(429).ra(3), reply(200)]);
+        let client = server.sharing(&account, exact());
+        let calls: Vec<_> = (0..20u64)
+            .map(|call| {
+                let client = client.clone();
+                tokio::spawn(async move {
+                    sleep(millis(call * 100)).await;
+                    chat(&client, "m").await
+                })
+            })
+            .collect();
+        for call in calls {
+            assert_eq!(call.await.unwrap().unwrap().status(), 200);
+        }
+        let times = server.times();
+        assert_eq!(times.len(), 21);
+        assert!(times[1..].iter().all(|at| *at >= secs(3)), "{times:?}");
+    }
+}
+
+/// DESIGN §6: a pause without a known pace ends with one that goes ahead, and not with a stampede.
+#[tokio::test(start_paused = true)]
+async fn a_pause_ends_in_a_ramp() {
+    let server = Stub::new([reply(503).ra(3), reply(200)]);
+    let account = Account::default();
+    let client = server.sharing(&account, exact());
+    let first = spawned(&client, "m");
+    sleep(millis(100)).await;
+    crowd(&client, 50)
+        .await
+        .into_iter()
+        .for_each(|result| drop(result.unwrap()));
+    first.await.unwrap().unwrap();
+    let times = server.times();
+    let until = |end| times.iter().filter(|at| **at < end).count() - 1;
+    assert_eq!(until(secs(3)), 0);
+    assert_eq!(until(millis(3_500)), 1, "{times:?}");
+    assert!(until(secs(4)) <= 3 && until(secs(5)) <= 6, "{times:?}");
+    assert!(*times.last().unwrap() < secs(10), "{times:?}");
+}
+
+/// H5: what was refused has taken nothing.
+#[tokio::test(start_paused = true)]
+async fn a_refused_start_costs_the_others_nothing() {
+    let server = Stub::new([reply(200)]);
+    let account = paced(60);
+    let client = server.sharing(&account, exact());
+    let impatient = server.sharing(&account, exact().max_queue_time(secs(5)));
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { crowd(&client, 50).await }
+    });
+    tokio::task::yield_now().await;
+    sleep(millis(10)).await;
+    for refused in crowd(&impatient, 200).await {
+        assert_eq!(stop(&refused), StopReason::QueuePastDeadline);
+    }
+    assert!(
+        server.start.elapsed() < millis(50),
+        "known not to fit, and so refused at once"
+    );
+    assert!(waiting.await.unwrap().iter().all(Result::is_ok));
+    let times = server.times();
+    assert_eq!(times.len(), 50);
+    let last = *times.last().unwrap();
+    assert!(last >= millis(48_900) && last <= secs(51), "{last:?}");
+}
+
+/// H6: retries pay like any send.
+#[tokio::test(start_paused = true)]
+async fn every_send_pays() {
+    let server = Stub::new([reply(503), reply(503), reply(200)]);
+    let client = server.sharing(&paced(60), hasty());
+    assert_eq!(chat(&client, "m").await.unwrap().status(), 200);
+    let times = server.times();
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= secs(1)), "{times:?}");
+}
+
+/// B23: the wait is the larger of the hint and the pace, and the token is paid for at the send.
+#[tokio::test(start_paused = true)]
+async fn a_hint_longer_than_the_pace_is_obeyed_and_pays_once() {
+    let server = Stub::new([reply(429).ra(5), reply(200)]);
+    let account = paced(30);
+    let client = server.sharing(&account, hasty());
+    assert_eq!(chat(&client, "m").await.unwrap().status(), 200);
+    assert_eq!(chat(&client, "m").await.unwrap().status(), 200);
+    let times = server.times();
+    assert!(times[1] >= secs(5) && times[1] <= millis(5_600), "{times:?}");
+    let gap = times[2] - times[1];
+    assert!(gap >= millis(1_990) && gap <= millis(2_500), "{times:?}");
+}
+
+/// A server that is down for as long as `down` says.
+fn fallible() -> (Stub, Arc<AtomicBool>) {
+    let down = Arc::new(AtomicBool::new(true));
+    let seen = Arc::clone(&down);
+    let server = Stub::by(move |_| reply(if seen.load(Ordering::SeqCst) { 503 } else { 200 }));
+    (server, down)
+}
+
+/// Until the budget of the model is used up.
+async fn drain(client: &reqwest_middleware::ClientWithMiddleware, model: &str) {
+    for _ in 0..1000 {
+        if stop(&chat(client, model).await) == StopReason::RetryBudgetEmpty {
+            return;
+        }
+    }
+    panic!("the budget never bites");
+}
+
+/// H7: a drained budget fills again.
+#[tokio::test(start_paused = true)]
+async fn a_drained_budget_is_refilled_by_successes() {
+    let (server, down) = fallible();
+    let account = Account::default();
+    let client = server.sharing(&account, hasty());
+    drain(&client, "m").await;
+    assert!(account.status().lanes[0].retries_left < 1.0);
+    down.store(false, Ordering::SeqCst);
+    crowd(&client, 100).await;
+    assert!(account.status().lanes[0].retries_left >= 19.0);
+    down.store(true, Ordering::SeqCst);
+    let again = chat(&client, "m").await;
+    assert_eq!(
+        (stop(&again), again.unwrap().status()),
+        (StopReason::AttemptsSpent, 503.try_into().unwrap())
+    );
+}
+
+/// H8: one model's failures take nothing from another's retries, and the reason is told.
+#[tokio::test(start_paused = true)]
+async fn budgets_are_kept_apart() {
+    let (server, _down) = fallible();
+    let client = server.sharing(&Account::default(), hasty());
+    drain(&client, "failing").await;
+    let sends = server.n();
+    let response = chat(&client, "other").await.unwrap();
+    assert_eq!(server.n() - sends, 5);
+    assert_eq!(Outcome::of(&response).unwrap().stop(), StopReason::AttemptsSpent);
+    let stopped = chat(&client, "failing").await.unwrap();
+    assert_eq!(stopped.status(), 503);
+    assert_eq!(stopped.headers()["x-should-retry"], "false");
+}
+
+/// H9: the budget bites: retries add a fifth to the load and the reserve, no more, however many attempts are allowed.
+#[tokio::test(start_paused = true)]
+async fn retries_add_no_more_than_their_share() {
+    let endless = hasty().max_attempts(100_000);
+    let server = Stub::new([reply(503)]);
+    let client = server.sharing(&Account::default(), endless.clone());
+    let stopped = crowd(&client, 100).await;
+    assert!(
+        stopped
+            .iter()
+            .all(|result| stop(result) == StopReason::RetryBudgetEmpty)
+    );
+    assert!((101..=140).contains(&server.n()), "{}", server.n());
+
+    let server = Stub::new([reply(503)]);
+    let client = server.sharing(&Account::default(), endless);
+    for _ in 0..100 {
+        drop(chat(&client, "m").await);
+    }
+    let by_time = server.start.elapsed().as_secs() as usize / 10;
+    assert!(
+        by_time < 3 && server.n() <= 140 + by_time,
+        "{} in {by_time}",
+        server.n()
+    );
+}
+
+/// H9b: a new account has something in reserve.
+#[tokio::test(start_paused = true)]
+async fn a_fresh_client_may_retry_its_first_call() {
+    for _ in 0..100 {
+        let server = Stub::new([reply(503), reply(200)]);
+        let response = chat(&server.with(exact()), "m").await.unwrap();
+        assert_eq!((response.status().as_u16(), server.n()), (200, 2));
+    }
+}
+
+/// H11: who does not want to wait is told at once, without a send, and when it would have been his turn.
+#[tokio::test(start_paused = true)]
+async fn a_caller_may_refuse_to_wait() {
+    let server = Stub::new([reply(200)]);
+    let client = server.sharing(&paced(60), exact().max_queue_time(Duration::ZERO));
+    assert_eq!(chat(&client, "m").await.unwrap().status(), 200);
+    let start = Instant::now();
+    let error = chat(&client, "m").await.unwrap_err();
+    assert!(start.elapsed() < millis(1));
+    let outcome = Outcome::of_error(&error).unwrap();
+    assert_eq!(
+        (outcome.stop(), outcome.sends(), server.n()),
+        (StopReason::QueuePastDeadline, 0, 1)
+    );
+    let at = outcome
+        .retry_at()
+        .unwrap()
+        .duration_since(std::time::SystemTime::now())
+        .unwrap();
+    assert!(at <= millis(1_100), "{at:?}");
+    sleep(millis(1_100)).await;
+    assert_eq!(chat(&client, "m").await.unwrap().status(), 200);
+}
+
+/// H12: while one lane waits, another is not kept for a moment.
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_another_lane() {
+    let server = Stub::by(|sent| {
+        if sent.path == "/v1/chat/completions" && sent.at < secs(3) && sent.body == prompt("paused").into_bytes() {
+            reply(429).ra(3)
+        } else {
+            reply(200)
+        }
+    });
+    let account = Account::default();
+    let client = server.sharing(&account, exact());
+    let waits: Vec<_> = (0..10).map(|_| spawned(&client, "paused")).collect();
+    sleep(millis(100)).await;
+    for other in [
+        "http://127.0.0.1:9/v1/embeddings",
+        "http://127.0.0.1:8/v1/chat/completions",
+    ] {
+        let start = Instant::now();
+        assert_eq!(client.post(other).body("{}").send().await.unwrap().status(), 200);
+        assert!(start.elapsed() < millis(10));
+    }
+    for call in waits {
+        assert_eq!(call.await.unwrap().unwrap().status(), 200);
+    }
+}
+
+/// H14: a refusal of the breaker is the end of the call, not one more failure to be retried.
+#[tokio::test(start_paused = true)]
+async fn an_open_circuit_is_final_for_the_call() {
+    let server = Stub::new([reply(503)]);
+    let account = Account::builder().build().unwrap();
+    let client = server.sharing(&account, exact().max_attempts(1));
+    crowd(&client, 5).await;
+    let start = Instant::now();
+    let error = chat(&server.sharing(&account, exact()), "m").await.unwrap_err();
+    assert!(start.elapsed() < millis(1));
+    let outcome = Outcome::of_error(&error).unwrap();
+    assert_eq!(
+        (outcome.stop(), outcome.sends(), server.n()),
+        (StopReason::CircuitOpen, 0, 5)
+    );
+    assert!(outcome.retry_at().is_some());
+}
