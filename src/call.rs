@@ -47,10 +47,10 @@ impl Ended {
         }
     }
 
-    /// The permit is held until the body ends or is dropped, where something waits for that.
+    /// The permit is held until the body ends or is dropped.
     pub(crate) fn held_by(self, permit: Admitted) -> Self {
         match self {
-            Self::Answered(answer) if permit.outlives_headers() => Self::Answered(answer.held_by(permit)),
+            Self::Answered(answer) => Self::Answered(answer.held_by(permit)),
             other => other,
         }
     }
@@ -88,7 +88,7 @@ pub(crate) struct Call<'a> {
     begun: Instant,
     first_send: Option<Instant>,
     last_send: Instant,
-    /// How far the call has come: the end of its last attempt or wait.
+    /// How far the call has come: the end of its last attempt or wait. To look at the clock takes as long as much else.
     reached: Instant,
     /// The time of day when the last attempt ended: what an absolute delay is measured from.
     received_at: SystemTime,
@@ -156,7 +156,7 @@ impl<'a> Call<'a> {
             .map(|bound| account.tick(bound));
         let request = outgoing.request();
         let asked = Asked::of(request);
-        let mut start = pin!(account.start(&asked, || account.size(request), retry, bound));
+        let mut start = pin!(account.admit_call(&asked, || account.size(request), retry, bound));
         // what does not wait at all has not waited for the moment that it takes to ask
         let (clock, mut began) = (self.clock(), None);
         let mut admitted = poll_fn(|cx| {
@@ -171,11 +171,8 @@ impl<'a> Call<'a> {
             self.reached = clock.now();
             self.outcome.add_wait(self.reached.saturating_duration_since(began));
         }
-        let streams = request.body().is_some_and(|body| body.as_bytes().is_none());
-        if let Ok(permit) = &mut admitted
-            && (streams || self.outcome.sends().saturating_add(1) >= self.policy.max_attempts)
-        {
-            permit.keep(&Asked::of(request));
+        if let Ok(permit) = &mut admitted {
+            self.keep(permit, outgoing);
         }
         if let Some(probe) = admitted.as_ref().ok().filter(|permit| permit.probes_breaker())
             && self.info.is_some()
@@ -184,6 +181,22 @@ impl<'a> Call<'a> {
             self.tell(|call| Event::BreakerHalfOpen { call, lane: &lane });
         }
         admitted
+    }
+
+    /// The same where there is nothing to ask: the account is quiet.
+    pub(crate) fn admit_unasked(&self, outgoing: &Outgoing) -> Option<Admitted> {
+        let mut permit = self.parts.account.unasked()?;
+        self.keep(&mut permit, outgoing);
+        Some(permit)
+    }
+
+    /// Notes what may still be asked of a request that goes with this send.
+    fn keep(&self, permit: &mut Admitted, outgoing: &Outgoing) {
+        let request = outgoing.request();
+        let streams = request.body().is_some_and(|body| body.as_bytes().is_none());
+        if streams || self.outcome.sends().saturating_add(1) >= self.policy.max_attempts {
+            permit.keep(&Asked::of(request));
+        }
     }
 
     /// Is the send that was counted the last one?
@@ -197,7 +210,11 @@ impl<'a> Call<'a> {
         if let Some(paid) = self.paid.take() {
             paid.spend();
         }
-        self.last_send = self.clock().now();
+        if self.policy.buffer_request.is_some() {
+            // it may have taken a while to read the request's body
+            self.reached = self.clock().now();
+        }
+        self.last_send = self.reached;
         self.first_send.get_or_insert(self.last_send);
         self.tell(|call| Event::AttemptStarted {
             call,
@@ -253,7 +270,9 @@ impl<'a> Call<'a> {
         self.reached = self.clock().now();
         self.received_at = self.clock().wall_now();
         let broken = matches!(ended, Ended::Answered(answer) if answer.is_broken());
-        let verdict = self.parts.classifier.classify(&self.seen(ended, outgoing));
+        let seen = self.seen(ended, outgoing);
+        let verdict = self.parts.classifier.classify(&seen);
+        let requests = RequestLimit::of(&seen);
         let verdict = verdict.or_else(|| broken.then(transport::broken_body));
 
         let started = self.last_send.saturating_duration_since(self.begun);
@@ -264,7 +283,9 @@ impl<'a> Call<'a> {
             Ended::Answered(answer) => Some(answer.headers()),
             Ended::Failed(_) | Ended::Cut(_) => None,
         });
-        self.teach(ended, outgoing, verdict.as_ref(), permit);
+        if verdict.is_some() || requests.is_some() || permit.is_asked() {
+            self.teach(ended, outgoing, verdict.as_ref(), requests, permit);
+        }
         self.tell(|call| Event::AttemptFinished {
             call,
             attempt,
@@ -277,8 +298,14 @@ impl<'a> Call<'a> {
     }
 
     /// Tells the account what came of the send, and the observers what that changed.
-    fn teach(&self, ended: &Ended, outgoing: &Outgoing, verdict: Option<&Verdict>, permit: &mut Admitted) {
-        let requests = RequestLimit::of(&self.seen(ended, outgoing));
+    fn teach(
+        &self,
+        ended: &Ended,
+        outgoing: &Outgoing,
+        verdict: Option<&Verdict>,
+        requests: Option<RequestLimit>,
+        permit: &mut Admitted,
+    ) {
         if verdict.is_some() || requests.is_some() {
             permit.adopt(&Asked::of(outgoing.request()));
         }
@@ -446,7 +473,8 @@ impl<'a> Call<'a> {
             .max(self.refused_until);
         self.outcome
             .end(stop, self.reached.saturating_duration_since(self.begun), retry_at);
-        if self.outcome.is_plain() {
+        // a wait for admission alone is no recovery
+        if stop == StopReason::Succeeded && self.outcome.sends() <= 1 {
             return;
         }
         let outcome = &self.outcome;

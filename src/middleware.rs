@@ -205,9 +205,13 @@ fn run(
         let mut failed = None;
         outgoing.prepare(policy, call.deadline, call.clock()).await;
         loop {
-            let mut permit = match call.admit(&outgoing).await {
-                Ok(permit) => permit,
-                Err(refused) => return call.end_refused(refused, failed, &outgoing),
+            let mut permit = match call.admit_unasked(&outgoing) {
+                Some(permit) => permit,
+                // boxed, since most calls are not asked and would have room for it
+                None => match Box::pin(call.admit(&outgoing)).await {
+                    Ok(permit) => permit,
+                    Err(refused) => return call.end_refused(refused, failed, &outgoing),
+                },
             };
             let limit = call.start_attempt();
             let mut ended = {
@@ -220,7 +224,10 @@ fn run(
                 ended = Box::pin(call.look(ended, depth)).await;
             }
             let Some(verdict) = call.judge(&ended, &outgoing, &mut permit) else {
-                return call.end(ended.held_by(permit), None, StopReason::Succeeded);
+                if permit.outlives_headers() {
+                    ended = ended.held_by(permit);
+                }
+                return call.end(ended, None, StopReason::Succeeded);
             };
             let wait = match call.decide(&ended, &verdict, &outgoing, &permit) {
                 Decision::Retry(wait) => wait,

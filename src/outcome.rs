@@ -208,7 +208,7 @@ impl Outcome {
         self.stop
     }
 
-    /// Time spent waiting between attempts.
+    /// Time spent waiting, for admission and between attempts.
     pub const fn waited(&self) -> Duration {
         self.waited
     }

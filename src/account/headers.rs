@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 
 use crate::classify::Seen;
 use crate::retry_after::reset_in;
@@ -33,11 +33,20 @@ const NAMES: [[&str; 3]; 4] = [
     ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"],
 ];
 
+/// Is it one of those? Most answers have none, and to look for each by its name takes longer.
+fn is_of_a_limit(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    matches!(name.as_bytes().first(), Some(b'x' | b'a' | b'r')) && name.contains("ratelimit")
+}
+
 impl RequestLimit {
     /// Reads it; a negative or unreadable value says nothing, and neither does a limit of zero (Azure sends -1 and 0 for
     /// what it does not know).
     pub(crate) fn of(seen: &Seen<'_>) -> Option<Self> {
         let headers = seen.headers()?;
+        if !headers.keys().any(is_of_a_limit) {
+            return None;
+        }
         NAMES.iter().find_map(|[limit, remaining, reset]| {
             let remaining = number(headers, remaining)?;
             let limit = match number(headers, limit) {

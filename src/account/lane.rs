@@ -1,7 +1,8 @@
 //! What is told apart when a provider speaks: a lane of its own for each origin, model and (in an account that was not
 //! built) credential, so that one model's refusal never stops another. Knows no queue discipline.
 
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 
 use http::{HeaderMap, header};
 use reqwest::Url;
@@ -20,8 +21,43 @@ use crate::json::top_level;
 
 /// A keyed hash of all that tells a lane. The credential is in it and nowhere else; the key is the process's own, so that
 /// the hash says nothing to anybody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LaneKey(u64);
+
+impl LaneKey {
+    /// Of starts of which nothing is known.
+    const BY_HAND: Self = Self(0);
+}
+
+impl Hash for LaneKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0);
+    }
+}
+
+/// A map by lane: its key is a hash already, and one that nobody outside can aim.
+pub(crate) type LaneMap<T> = HashMap<LaneKey, T, BuildHasherDefault<AsItIs>>;
+
+/// Takes a number for its own hash.
+#[derive(Debug, Default)]
+pub(crate) struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // no key is made of bytes; should one be, it is told apart all the same
+        self.0 = bytes
+            .iter()
+            .fold(self.0, |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
 
 /// A lane that may be needed when the request is gone.
 #[derive(Debug)]
@@ -124,10 +160,14 @@ impl<'a> Asked<'a> {
         if let Some(model) = self.model {
             return Cow::Borrowed(model);
         }
+        // asked for by hand: there is nothing to look at
+        let Some(url) = self.url else {
+            return Cow::Borrowed("");
+        };
         if let Some([serde_json::Value::String(model)]) = top_level(self.body, ["model"]) {
             return Cow::Owned(model);
         }
-        let path = self.url.map_or("", |url| url.path());
+        let path = url.path();
         let named = ["/models/", "/model/", "/deployments/"]
             .iter()
             .find_map(|parent| path.split_once(parent));
@@ -164,6 +204,12 @@ impl std::fmt::Debug for LaneNames {
 
 impl LaneNames {
     pub(crate) fn key(&self, asked: &Asked<'_>, hasher: &RandomState) -> LaneKey {
+        if let Asked {
+            url: None, model: None, ..
+        } = asked
+        {
+            return LaneKey::BY_HAND;
+        }
         let mut hash = hasher.build_hasher();
         if let (Some(by), Some(url), Some(headers)) = (&self.by, asked.url, asked.headers) {
             by(url, headers).hash(&mut hash);

@@ -29,6 +29,9 @@ const MEASURED: f64 = 15.0;
 /// Once a rate is known, fewer starts than this between two refusals say nothing against it, unless they say that it is
 /// far off.
 const ENOUGH: f64 = 8.0;
+/// After a first refusal the burst before it is thought to be allowed once for each wait that was told, but no more of it
+/// than this: the next refusal tells the rate, and a wild guess costs many of them.
+const FIRST_GUESS: f64 = 20.0;
 /// How far apart two answers must be to show whether a window slides.
 const ANCHORED: f64 = 3.0;
 /// A reset further away than this is no reason to slow down: it is a day's, and half of it may be left.
@@ -385,7 +388,7 @@ impl Rate {
         match self.search {
             Search::Free | Search::Start { .. } => {
                 let burst = (self.sent - self.before).max(1) as f64;
-                let told = burst / hint.unwrap_or(UNHINTED_FIRST).as_secs_f64().max(0.05);
+                let told = burst.min(FIRST_GUESS) / hint.unwrap_or(UNHINTED_FIRST).as_secs_f64().max(0.05);
                 let rate = self.current(now).map_or(told, |going| told.min(going * 0.6));
                 self.search = Search::Found {
                     rate,

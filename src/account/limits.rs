@@ -159,18 +159,22 @@ impl Counters {
     /// When a start of these weights fits, behind these others. A start `on_credit` is one that the provider has said it has
     /// room for beyond the even pace; only the pace is spared it.
     pub(crate) fn ready_at(&self, weights: Weights, ahead: Load, on_credit: bool, now: Tick) -> Tick {
-        let requests = self.requests.filter(|_| !on_credit);
-        let buckets = [
-            (requests, 1.0, f64::from(ahead.starts)),
-            (self.input, weights.input, ahead.weights.input),
-            (self.output, weights.output, ahead.weights.output),
-        ]
-        .into_iter();
-        let ready = buckets.filter_map(|(bucket, weight, ahead)| Some(bucket?.ready_behind(ahead, weight, now)));
+        let requests = self.requests.as_ref().filter(|_| !on_credit);
+        let mut ready = requests.map_or(Tick::default(), |requests| {
+            requests.ready_behind(f64::from(ahead.starts), 1.0, now)
+        });
+        for (bucket, weight, ahead) in [
+            (&self.input, weights.input, ahead.weights.input),
+            (&self.output, weights.output, ahead.weights.output),
+        ] {
+            if let Some(bucket) = bucket {
+                ready = ready.max(bucket.ready_behind(ahead, weight, now));
+            }
+        }
+        if let Some(day) = &self.day {
+            ready = ready.max(day.ready_at(ahead.starts, now));
+        }
         ready
-            .chain(self.day.map(|day| day.ready_at(ahead.starts, now)))
-            .max()
-            .unwrap_or_default()
     }
 
     pub(crate) fn charge(&mut self, weights: Weights, on_credit: bool, now: Tick) {

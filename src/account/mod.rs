@@ -21,11 +21,11 @@ mod status;
 mod tick;
 mod usage;
 
-use std::future::poll_fn;
 use std::hash::RandomState;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
 pub use builder::{AccountBuilder, BuildError};
@@ -138,60 +138,81 @@ impl Account {
     /// # Errors
     ///
     /// [`RetryError::Refused`] with the reason and, if it is known, the time at which it is worth to ask again.
-    pub async fn admit(&self, cost: Cost, deadline: Option<Instant>) -> Result<Permit, RetryError> {
+    #[allow(clippy::manual_async_fn, reason = "an async fn has room for its arguments twice")]
+    pub fn admit(
+        &self,
+        cost: Cost,
+        deadline: Option<Instant>,
+    ) -> impl Future<Output = Result<Permit, RetryError>> + Send {
+        async move {
+            // left with before the wait, which would keep room for the answer
+            let waiting = match self.ask_by_hand(&cost, deadline) {
+                Asking::Answered(answer, now) => return self.permit(answer, &cost, now),
+                Asking::Queued(place, bound) => self.shared.wait(place, bound),
+            };
+            let answer = waiting.await;
+            self.permit(answer, &cost, self.shared.now())
+        }
+    }
+
+    fn ask_by_hand(&self, cost: &Cost, deadline: Option<Instant>) -> Asking {
         let bound = deadline.map(|deadline| Tick::at(deadline, self.shared.base));
         // the request will not be here when its answer is reported
         self.shared.quiet.store(false, Ordering::Relaxed);
         let asked = Asked::by_hand(cost.model.as_deref());
-        let admitted = self.start(&asked, || cost.size(), false, bound).await;
-        admitted
-            .map(Permit::new)
-            .map_err(|refusal| RetryError::refused(refusal.reason, refusal.retry_at))
+        self.ask(&asked, || cost.size(), false, bound)
     }
 
-    /// The same for the loop. `asked` and `size` are only looked at where there is something to ask.
-    pub(crate) async fn start(
-        &self,
-        asked: &Asked<'_>,
-        size: impl FnOnce() -> Size,
-        retry: bool,
-        bound: Option<Tick>,
-    ) -> Result<Admitted, Refused> {
-        match self.ask(asked, size, retry, bound) {
-            Ok(answer) => answer,
-            // boxed, since most starts do not wait and would have room for it
-            Err((place, size)) => {
-                let answer = Box::pin(
-                    Waiting {
-                        shared: &self.shared,
-                        place,
-                        timer: None,
-                        done: false,
-                    }
-                    .answer(bound),
-                )
-                .await;
-                self.admitted(answer, size, self.shared.now())
+    fn permit(&self, answer: Answer, cost: &Cost, now: Tick) -> Result<Permit, RetryError> {
+        match answer {
+            Ok(grant) => Ok(Permit::new(
+                self.clone(),
+                grant,
+                self.shared.sizes.counted(|| cost.size()),
+            )),
+            Err(refusal) => {
+                let refused = self.refused(refusal, now);
+                Err(RetryError::refused(refused.reason, refused.retry_at))
             }
         }
     }
 
-    /// A start at once, a refusal, or a place in the queue.
-    #[allow(clippy::type_complexity, reason = "an answer, or what it takes to wait for one")]
-    fn ask(
+    /// The same for the loop.
+    pub(crate) async fn admit_call(
         &self,
         asked: &Asked<'_>,
-        size: impl FnOnce() -> Size,
+        size: impl Fn() -> Size,
         retry: bool,
         bound: Option<Tick>,
-    ) -> Result<Result<Admitted, Refused>, (Place, Size)> {
-        let shared = &self.shared;
-        if shared.quiet.load(Ordering::Relaxed) {
-            shared.unasked.fetch_add(1, Ordering::Relaxed);
-            return Ok(Ok(Admitted::unasked(self.clone())));
+    ) -> Result<Admitted, Refused> {
+        let (answer, now) = match self.ask(asked, &size, retry, bound) {
+            Asking::Answered(answer, now) => (answer, now),
+            // boxed, since most starts do not wait and would have room for it
+            Asking::Queued(place, bound) => (Box::pin(self.shared.wait(place, bound)).await, self.shared.now()),
+        };
+        match answer {
+            Ok(grant) => {
+                let permit = Permit::new(self.clone(), grant, self.shared.sizes.counted(size));
+                Ok(Admitted::asked(self.clone(), permit))
+            }
+            Err(refusal) => Err(self.refused(refusal, now)),
         }
+    }
+
+    /// A start that there is nothing to ask for: no limit is configured, and no provider has spoken.
+    pub(crate) fn unasked(&self) -> Option<Admitted> {
+        let shared = &self.shared;
+        shared.quiet.load(Ordering::Relaxed).then(|| {
+            shared.unasked.fetch_add(1, Ordering::Relaxed);
+            Admitted::unasked(self.clone())
+        })
+    }
+
+    /// A start at once, a refusal, or a place in the queue.
+    fn ask(&self, asked: &Asked<'_>, size: impl FnOnce() -> Size, retry: bool, bound: Option<Tick>) -> Asking {
+        let shared = &self.shared;
         let key = shared.names.key(asked, &shared.hasher);
-        let size = if shared.sizes.count { size() } else { Size::NONE };
+        let size = shared.sizes.counted(size);
         let mut woken = Vec::new();
         let (mut state, now) = (shared.lock(), shared.now());
         let lane = state.lane(key, || shared.names.name(asked), now);
@@ -201,16 +222,15 @@ impl Account {
             Weights::default()
         };
         let answer = match state.try_start(lane, weights, retry, bound, now, &mut woken) {
-            Ask::Answered(answer) => Ok(answer),
-            Ask::Wait => Err(state.join(lane, weights, retry, bound)),
+            Ask::Answered(answer) => Asking::Answered(answer, now),
+            Ask::Wait => match state.join(lane, weights, retry, bound) {
+                Some(place) => Asking::Queued(place, bound),
+                None => Asking::Answered(Err(state::Refusal::lost()), now),
+            },
         };
         drop(state);
         woken.into_iter().for_each(Waker::wake);
-        match answer {
-            Ok(answer) => Ok(self.admitted(answer, size, now)),
-            Err(Some(place)) => Err((place, size)),
-            Err(None) => Ok(Ok(Admitted::unasked(self.clone()))),
-        }
+        answer
     }
 
     /// Counts a send that was made while the account was quiet.
@@ -223,22 +243,19 @@ impl Account {
         })
     }
 
+    fn refused(&self, refusal: state::Refusal, now: Tick) -> Refused {
+        Refused {
+            reason: refusal.reason,
+            retry_at: refusal.until.and_then(|until| self.shared.wall(until, now)),
+            remembered: refusal.remembered,
+        }
+    }
+
     /// The lane of what was asked, for when it is gone.
     fn know(&self, asked: &Asked<'_>) -> Known {
         Known {
             key: self.shared.names.key(asked, &self.shared.hasher),
             name: self.shared.names.name(asked),
-        }
-    }
-
-    fn admitted(&self, answer: Answer, size: Size, now: Tick) -> Result<Admitted, Refused> {
-        match answer {
-            Ok(grant) => Ok(Admitted::granted(self.clone(), grant, size)),
-            Err(refusal) => Err(Refused {
-                reason: refusal.reason,
-                retry_at: refusal.until.and_then(|until| self.shared.wall(until, now)),
-                remembered: refusal.remembered,
-            }),
         }
     }
 
@@ -268,6 +285,13 @@ impl std::fmt::Debug for Account {
             .field("status", &self.status())
             .finish_non_exhaustive()
     }
+}
+
+/// What becomes of one that asks.
+enum Asking {
+    Answered(Answer, Tick),
+    /// It waits, until then at most.
+    Queued(Place, Option<Tick>),
 }
 
 /// Why a start was refused.
@@ -306,68 +330,86 @@ impl Shared {
     }
 }
 
-type Sleep<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
-
 /// One that waits. Dropping it leaves the queue, and gives back what was granted in the meantime.
+///
+/// There may be very many of them, so that what only some have is behind a pointer.
 struct Waiting<'a> {
     shared: &'a Shared,
     place: Place,
-    /// The one timer of the account, while this is the one that holds it.
-    timer: Option<(Tick, Sleep<'a>)>,
+    timers: Option<Box<Timers<'a>>>,
     done: bool,
 }
 
-impl Waiting<'_> {
-    async fn answer(mut self, bound: Option<Tick>) -> Answer {
-        let deadline = bound.and_then(|bound| bound.instant(self.shared.base));
-        let shared = self.shared;
-        let waiting = poll_fn(|cx| self.poll(cx));
-        let answer = match deadline {
-            None => Some(waiting.await),
-            Some(deadline) => tokio::select! {
-                biased;
-                answer = waiting => Some(answer),
-                () = shared.clock.sleep_until(deadline) => None,
-            },
-        };
-        answer.unwrap_or_else(|| {
-            self.done = true;
-            shared.with(|state, now, woken| state.expire(self.place, now, woken))
-        })
-    }
+type Timer<'a> = (Tick, Pin<Box<dyn Future<Output = ()> + Send + 'a>>);
 
-    fn poll(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Answer> {
-        use std::task::Poll;
+struct Timers<'a> {
+    /// The one timer of the account, while this is the one that holds it.
+    next: Option<Timer<'a>>,
+    /// When the caller's time is up.
+    bound: Option<Timer<'a>>,
+}
+
+impl Future for Waiting<'_> {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        let (shared, place) = (self.shared, self.place);
         loop {
-            let polled = self
-                .shared
-                .with(|state, now, woken| state.poll(self.place, cx.waker(), now, woken));
+            let polled = shared.with(|state, now, woken| state.poll(place, cx.waker(), now, woken));
             let until = match polled {
                 Polled::Answered(answer) => {
                     self.done = true;
                     return Poll::Ready(answer);
                 }
-                Polled::Wait => {
-                    self.timer = None;
-                    return Poll::Pending;
-                }
-                Polled::Sleep(until) => until,
+                Polled::Wait => None,
+                Polled::Sleep(until) => Some(until),
             };
-            let shared = self.shared;
-            let (armed, timer) = self.timer.get_or_insert_with(|| (until, shared.sleep_until(until)));
-            if *armed != until {
-                (*armed, *timer) = (until, shared.sleep_until(until));
+            match (&mut self.timers, until) {
+                (None, None) => return Poll::Pending,
+                (None, Some(until)) => {
+                    self.timers = Some(Box::new(Timers {
+                        next: Some((until, shared.sleep_until(until))),
+                        bound: None,
+                    }));
+                }
+                (Some(timers), Some(until)) if timers.next.as_ref().is_some_and(|(armed, _)| *armed == until) => {}
+                (Some(timers), until) => timers.next = until.map(|until| (until, shared.sleep_until(until))),
             }
-            match timer.as_mut().poll(cx) {
-                Poll::Ready(()) => self.timer = None,
-                Poll::Pending => return Poll::Pending,
+            let Some(timers) = &mut self.timers else { continue };
+            if let Some((_, timer)) = &mut timers.bound
+                && timer.as_mut().poll(cx).is_ready()
+            {
+                self.done = true;
+                return Poll::Ready(shared.with(|state, now, woken| state.expire(place, now, woken)));
             }
+            let Some((_, timer)) = &mut timers.next else {
+                return Poll::Pending;
+            };
+            if timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            timers.next = None;
         }
     }
 }
 
 impl Shared {
-    fn sleep_until(&self, until: Tick) -> Sleep<'_> {
+    fn wait(&self, place: Place, bound: Option<Tick>) -> Waiting<'_> {
+        let bound = bound.filter(|bound| bound.instant(self.base).is_some());
+        Waiting {
+            shared: self,
+            place,
+            timers: bound.map(|bound| {
+                Box::new(Timers {
+                    next: None,
+                    bound: Some((bound, self.sleep_until(bound))),
+                })
+            }),
+            done: false,
+        }
+    }
+
+    fn sleep_until(&self, until: Tick) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         // beyond what the clock can tell: look again in an hour
         let instant = until
             .instant(self.base)

@@ -17,45 +17,80 @@ use crate::classify::{Class, Verdict};
 #[derive(Debug)]
 #[must_use = "dropping a permit gives its place back"]
 pub struct Permit {
-    admitted: Admitted,
+    account: Account,
+    grant: Grant,
+    size: Size,
 }
 
 impl Permit {
-    pub(super) const fn new(admitted: Admitted) -> Self {
-        Self { admitted }
+    pub(super) const fn new(account: Account, grant: Grant, size: Size) -> Self {
+        Self { account, grant, size }
     }
 
     /// Says what the request took, and gives its place back.
-    pub fn settle(mut self, usage: Usage) {
-        self.admitted.settle(usage);
+    pub fn settle(self, usage: Usage) {
+        self.correct(usage);
     }
 
     /// Says what came of the request, so that the account can learn from it: a pause, a rate, a ceiling.
     pub fn report(&mut self, seen: &crate::Seen<'_>, verdict: Option<&Verdict>) {
         let quota = verdict.filter(|verdict| verdict.class() == Class::QuotaExhausted);
         let answer = quota.and_then(|verdict| Remembered::seen(seen, *verdict));
-        self.admitted
-            .hear(verdict.copied(), RequestLimit::of(seen), answer.map(Arc::new));
+        self.hear(verdict.copied(), RequestLimit::of(seen), answer.map(Arc::new));
+    }
+
+    fn hear(
+        &mut self,
+        verdict: Option<Verdict>,
+        requests: Option<RequestLimit>,
+        answer: Option<Arc<Remembered>>,
+    ) -> Changes {
+        let (shared, grant) = (&self.account.shared, &mut self.grant);
+        let unasked = shared.unasked_in_flight.load(Ordering::Relaxed);
+        let heard = Heard {
+            verdict,
+            requests,
+            answer,
+            unasked,
+        };
+        shared.with(|state, now, woken| state.hear(grant, heard, now, woken))
+    }
+
+    /// Corrects what was reserved.
+    fn correct(&self, usage: Usage) {
+        let shared = &self.account.shared;
+        if shared.sizes.count {
+            let (grant, size) = (&self.grant, &self.size);
+            shared.with(|state, now, woken| state.settle_usage(grant, size, usage, &shared.sizes, now, woken));
+        }
     }
 }
 
-/// A permit as the loop holds it.
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let (shared, grant) = (&self.account.shared, &self.grant);
+        // to look at the clock takes as long as all the rest
+        if !shared.lock().finish_alone(grant) {
+            shared.with(|state, now, woken| state.finish(grant, now, woken));
+        }
+    }
+}
+
+/// A permit as the loop holds it: small, since most calls are not asked, and counted while it is.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     account: Account,
     /// `None` while the account is quiet: nothing was asked of it.
-    grant: Option<Grant>,
-    size: Size,
+    permit: Option<Box<Permit>>,
     /// Its lane, where the request will not be there to tell it.
     known: Option<Box<Known>>,
 }
 
 impl Admitted {
-    pub(super) const fn granted(account: Account, grant: Grant, size: Size) -> Self {
+    pub(super) fn asked(account: Account, permit: Permit) -> Self {
         Self {
             account,
-            grant: Some(grant),
-            size,
+            permit: Some(Box::new(permit)),
             known: None,
         }
     }
@@ -64,31 +99,34 @@ impl Admitted {
         account.shared.unasked_in_flight.fetch_add(1, Ordering::Relaxed);
         Self {
             account,
-            grant: None,
-            size: Size::NONE,
+            permit: None,
             known: None,
         }
     }
 
     /// The request goes with this send: what may still be asked of it is noted.
     pub(crate) fn keep(&mut self, asked: &Asked<'_>) {
-        if self.grant.is_none() {
+        if self.permit.is_none() {
             self.known = Some(Box::new(self.account.know(asked)));
         }
     }
 
     /// A provider has spoken to a quiet account: the send that it answered is counted after the fact.
     pub(crate) fn adopt(&mut self, asked: &Asked<'_>) {
-        if self.grant.is_none() {
-            let known = self
-                .known
-                .take()
-                .map_or_else(|| self.account.know(asked), |known| *known);
-            self.grant = self.account.adopt(known);
-            if self.grant.is_some() {
-                self.account.shared.unasked_in_flight.fetch_sub(1, Ordering::Relaxed);
-            }
+        if self.permit.is_some() {
+            return;
         }
+        let known = self.known.take();
+        let known = known.map_or_else(|| self.account.know(asked), |known| *known);
+        if let Some(grant) = self.account.adopt(known) {
+            self.permit = Some(Box::new(Permit::new(self.account.clone(), grant, Size::NONE)));
+            self.account.shared.unasked_in_flight.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Was the account asked for it?
+    pub(crate) const fn is_asked(&self) -> bool {
+        self.permit.is_some()
     }
 
     /// Tells the account what came of the send.
@@ -98,24 +136,19 @@ impl Admitted {
         requests: Option<RequestLimit>,
         answer: Option<Arc<Remembered>>,
     ) -> Changes {
-        let heard = Heard {
-            verdict,
-            requests,
-            answer,
-            unasked: self.account.shared.unasked_in_flight.load(Ordering::Relaxed),
-        };
-        match &mut self.grant {
-            Some(grant) => self
-                .account
-                .shared
-                .with(|state, now, woken| state.hear(grant, heard, now, woken)),
+        match &mut self.permit {
+            Some(permit) => permit.hear(verdict, requests, answer),
             None => Changes::new(),
         }
     }
 
+    fn grant(&self) -> Option<&Grant> {
+        self.permit.as_ref().map(|permit| &permit.grant)
+    }
+
     /// What may be told of the lane, and the time of day at which a change takes effect.
     pub(crate) fn name(&self) -> Option<LaneName> {
-        self.account.shared.lock().name(&self.grant?)
+        self.account.shared.lock().name(self.grant()?)
     }
 
     pub(crate) fn wall(&self, at: Tick) -> Option<SystemTime> {
@@ -125,48 +158,51 @@ impl Admitted {
 
     /// Is it the one that shows whether a circuit breaker may close?
     pub(crate) fn probes_breaker(&self) -> bool {
-        self.grant.is_some_and(|grant| grant.pass.is_probe())
+        self.grant().is_some_and(|grant| grant.pass.is_probe())
     }
 
     /// Pays for a retry after this send. `None` if the budget has none left.
     pub(crate) fn pay_for_retry(&self, verdict: &Verdict) -> Option<Paid> {
-        let Some(grant) = self.grant else {
+        let Some(grant) = self.grant() else {
             return Some(Paid(None));
         };
         let shared = &self.account.shared;
-        match shared.with(|state, now, _| state.pay_for_retry(&grant, verdict, now)) {
+        match shared.with(|state, now, _| state.pay_for_retry(grant, verdict, now)) {
             Payment::Free => Some(Paid(None)),
-            Payment::Paid => Some(Paid(Some((self.account.clone(), grant)))),
+            Payment::Paid => Some(Paid(Some(Box::new((self.account.clone(), *grant))))),
             Payment::Refused => None,
         }
     }
 
     /// Must it be held until the body ends?
     pub(crate) fn outlives_headers(&self) -> bool {
-        self.counts_tokens()
-            || self
-                .grant
-                .is_some_and(|grant| self.account.shared.lock().has_ceiling(&grant))
+        let held = |grant| self.account.shared.lock().has_ceiling(grant);
+        self.counts_tokens() || self.grant().is_some_and(held)
     }
 
     pub(crate) fn counts_tokens(&self) -> bool {
-        self.grant.is_some() && self.account.shared.sizes.count
+        self.permit.is_some() && self.account.shared.sizes.count
     }
 
     /// Corrects what was reserved.
     pub(crate) fn settle(&mut self, usage: Usage) {
-        if let Some(grant) = self.grant.filter(|_| self.account.shared.sizes.count) {
-            let (size, sizes) = (self.size, &self.account.shared.sizes);
-            self.account
-                .shared
-                .with(|state, now, woken| state.settle_usage(&grant, &size, usage, sizes, now, woken));
+        if let Some(permit) = &self.permit {
+            permit.correct(usage);
+        }
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        if self.permit.is_none() {
+            self.account.shared.unasked_in_flight.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
 /// What was paid for a retry; dropped before the retry is made, it is given back.
 #[derive(Debug)]
-pub(crate) struct Paid(Option<(Account, Grant)>);
+pub(crate) struct Paid(Option<Box<(Account, Grant)>>);
 
 impl Paid {
     /// The retry is made.
@@ -177,18 +213,9 @@ impl Paid {
 
 impl Drop for Paid {
     fn drop(&mut self) {
-        if let Some((account, grant)) = &self.0 {
+        if let Some(paid) = &self.0 {
+            let (account, grant) = &**paid;
             account.shared.with(|state, now, _| state.refund_retry(grant, now));
-        }
-    }
-}
-
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        let shared = &self.account.shared;
-        match self.grant.take() {
-            Some(grant) => shared.with(|state, now, woken| state.finish(&grant, now, woken)),
-            None => drop(shared.unasked_in_flight.fetch_sub(1, Ordering::Relaxed)),
         }
     }
 }

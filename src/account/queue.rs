@@ -13,20 +13,40 @@ pub(crate) struct Place {
     stamp: u32,
 }
 
-/// What is known of one that waits.
+/// What is known of one that waits. There may be very many of them: each field counts.
 #[derive(Debug)]
-pub(crate) struct Waiter<T> {
-    pub(crate) lane: u32,
+pub(crate) struct Waiter {
     pub(crate) weights: Weights,
-    /// It cannot wait beyond this.
-    pub(crate) bound: Option<Tick>,
-    pub(crate) retry: bool,
+    /// It cannot wait beyond this; [`Tick::NEVER`] if it can.
+    bound: Tick,
     pub(crate) waker: Option<Waker>,
-    /// Set when the wait is over: it is in no line any more.
-    pub(crate) answer: Option<T>,
     order: u64,
-    before: Option<u32>,
-    behind: Option<u32>,
+    pub(crate) lane: u32,
+    before: Link,
+    behind: Link,
+    pub(crate) retry: bool,
+}
+
+impl Waiter {
+    pub(crate) fn bound(&self) -> Option<Tick> {
+        Some(self.bound).filter(|bound| *bound < Tick::NEVER)
+    }
+}
+
+/// A slot, or none: half the size of an option.
+#[derive(Debug, Clone, Copy)]
+struct Link(u32);
+
+impl Link {
+    const NONE: Self = Self(u32::MAX);
+
+    fn to(slot: Option<u32>) -> Self {
+        slot.map_or(Self::NONE, Self)
+    }
+
+    fn get(self) -> Option<u32> {
+        Some(self.0).filter(|slot| *slot != Self::NONE.0)
+    }
 }
 
 /// One line of those that wait, by its ends.
@@ -53,55 +73,97 @@ impl Line {
 }
 
 /// All that wait, in whatever line.
+///
+/// They stand in blocks that are never moved: to make room for one more takes the same time whatever their number, and no
+/// more room than for a block. They are given back when nobody is left.
 #[derive(Debug)]
 pub(crate) struct Waiters<T> {
-    slots: Vec<Slot<T>>,
-    free: Vec<u32>,
+    blocks: Vec<Box<[Slot<T>]>>,
+    /// The first of the free slots, each of which knows the next.
+    free: Link,
+    taken: u32,
     next_order: u64,
 }
 
+const BLOCK: u32 = 64;
+
 #[derive(Debug)]
-struct Slot<T> {
-    stamp: u32,
-    waiter: Option<Waiter<T>>,
+enum Slot<T> {
+    Free {
+        stamp: u32,
+        next: Link,
+    },
+    Waiting {
+        stamp: u32,
+        waiter: Waiter,
+    },
+    /// The wait is over, and the answer not yet taken; it is in no line any more.
+    Answered {
+        stamp: u32,
+        answer: T,
+    },
+}
+
+impl<T> Slot<T> {
+    const fn stamp(&self) -> u32 {
+        match self {
+            Self::Free { stamp, .. } | Self::Waiting { stamp, .. } | Self::Answered { stamp, .. } => *stamp,
+        }
+    }
 }
 
 impl<T> Default for Waiters<T> {
     fn default() -> Self {
         Self {
-            slots: Vec::new(),
-            free: Vec::new(),
+            blocks: Vec::new(),
+            free: Link::NONE,
+            taken: 0,
             next_order: 0,
         }
     }
 }
 
 impl<T> Waiters<T> {
-    fn slot(&self, slot: u32) -> Option<&Waiter<T>> {
-        self.slots.get(slot as usize)?.waiter.as_ref()
+    fn slot(&self, slot: u32) -> Option<&Slot<T>> {
+        self.blocks.get((slot / BLOCK) as usize)?.get((slot % BLOCK) as usize)
     }
 
-    fn slot_mut(&mut self, slot: u32) -> Option<&mut Waiter<T>> {
-        self.slots.get_mut(slot as usize)?.waiter.as_mut()
+    fn slot_mut(&mut self, slot: u32) -> Option<&mut Slot<T>> {
+        self.blocks
+            .get_mut((slot / BLOCK) as usize)?
+            .get_mut((slot % BLOCK) as usize)
     }
 
-    pub(crate) fn get(&self, place: Place) -> Option<&Waiter<T>> {
-        self.slots
-            .get(place.slot as usize)
-            .filter(|slot| slot.stamp == place.stamp)?
-            .waiter
-            .as_ref()
+    fn waiter(&self, slot: u32) -> Option<&Waiter> {
+        match self.slot(slot)? {
+            Slot::Waiting { waiter, .. } => Some(waiter),
+            Slot::Free { .. } | Slot::Answered { .. } => None,
+        }
     }
 
-    pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut Waiter<T>> {
-        self.slots
-            .get_mut(place.slot as usize)
-            .filter(|slot| slot.stamp == place.stamp)?
-            .waiter
-            .as_mut()
+    fn waiter_mut(&mut self, slot: u32) -> Option<&mut Waiter> {
+        match self.slot_mut(slot)? {
+            Slot::Waiting { waiter, .. } => Some(waiter),
+            Slot::Free { .. } | Slot::Answered { .. } => None,
+        }
     }
 
-    /// Joins the end of a line.
+    /// The one in this place, while it waits.
+    pub(crate) fn get(&self, place: Place) -> Option<&Waiter> {
+        match self.slot(place.slot)? {
+            Slot::Waiting { stamp, waiter } if *stamp == place.stamp => Some(waiter),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut Waiter> {
+        match self.slot_mut(place.slot)? {
+            Slot::Waiting { stamp, waiter } if *stamp == place.stamp => Some(waiter),
+            _ => None,
+        }
+    }
+
+    /// Joins the end of a line. `None` if there is no number left for one more.
     pub(crate) fn join(
         &mut self,
         line: &mut Line,
@@ -109,52 +171,55 @@ impl<T> Waiters<T> {
         weights: Weights,
         bound: Option<Tick>,
         retry: bool,
-    ) -> Place {
+    ) -> Option<Place> {
+        let slot = match self.free.get() {
+            Some(free) => free,
+            None => self.grow()?,
+        };
         let waiter = Waiter {
-            lane,
             weights,
-            bound,
-            retry,
+            bound: bound.unwrap_or(Tick::NEVER),
             waker: None,
-            answer: None,
             order: self.next_order,
-            before: line.tail,
-            behind: None,
+            lane,
+            before: Link::to(line.tail),
+            behind: Link::NONE,
+            retry,
         };
+        let place = match self.slot_mut(slot)? {
+            Slot::Free { stamp, next } => {
+                let (stamp, next) = (*stamp, *next);
+                *self.slot_mut(slot)? = Slot::Waiting { stamp, waiter };
+                self.free = next;
+                Place { slot, stamp }
+            }
+            Slot::Waiting { .. } | Slot::Answered { .. } => return None,
+        };
+        self.taken += 1;
         self.next_order = self.next_order.wrapping_add(1);
-        let place = match self
-            .free
-            .pop()
-            .and_then(|free| Some((free, self.slots.get_mut(free as usize)?)))
-        {
-            Some((slot, free)) => {
-                free.waiter = Some(waiter);
-                Place {
-                    slot,
-                    stamp: free.stamp,
-                }
-            }
-            None => {
-                let slot = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-                self.slots.push(Slot {
-                    stamp: 0,
-                    waiter: Some(waiter),
-                });
-                Place { slot, stamp: 0 }
-            }
-        };
-        match line.tail.and_then(|tail| self.slot_mut(tail)) {
-            Some(last) => last.behind = Some(place.slot),
-            None => line.head = Some(place.slot),
+        match line.tail.and_then(|tail| self.waiter_mut(tail)) {
+            Some(last) => last.behind = Link(slot),
+            None => line.head = Some(slot),
         }
-        line.tail = Some(place.slot);
+        line.tail = Some(slot);
         line.load.add(weights);
-        place
+        Some(place)
+    }
+
+    /// Makes a block of free slots; the first of them.
+    fn grow(&mut self) -> Option<u32> {
+        let first = u32::try_from(self.blocks.len()).ok()?.checked_mul(BLOCK)?;
+        let end = first.checked_add(BLOCK)?;
+        let slots = (first + 1..end).map(Link).chain([Link::NONE]);
+        self.blocks
+            .push(slots.map(|next| Slot::Free { stamp: 0, next }).collect());
+        self.free = Link(first);
+        Some(first)
     }
 
     /// The head of a line: its order among all, and what it waits for.
-    pub(crate) fn head(&self, line: &Line) -> Option<(u64, &Waiter<T>)> {
-        let waiter = self.slot(line.head?)?;
+    pub(crate) fn head(&self, line: &Line) -> Option<(u64, &Waiter)> {
+        let waiter = self.waiter(line.head?)?;
         Some((waiter.order, waiter))
     }
 
@@ -162,59 +227,171 @@ impl<T> Waiters<T> {
     pub(crate) fn answer_head(&mut self, line: &mut Line, answer: T) -> Option<Waker> {
         let head = line.head?;
         self.unlink(line, head);
-        let waiter = self.slot_mut(head)?;
-        waiter.answer = Some(answer);
-        waiter.waker.take()
+        self.answer(head, answer)
     }
 
     /// Takes out of a line, and answers, all that match; gives their wakers.
     pub(crate) fn answer_where(
         &mut self,
         line: &mut Line,
-        mut answer: impl FnMut(&Waiter<T>) -> Option<T>,
+        mut answer: impl FnMut(&Waiter) -> Option<T>,
         woken: &mut Vec<Waker>,
     ) {
         let mut next = line.head;
         while let Some(slot) = next {
-            let Some(waiter) = self.slot_mut(slot) else { return };
-            next = waiter.behind;
+            let Some(waiter) = self.waiter(slot) else { return };
+            next = waiter.behind.get();
             if let Some(answer) = answer(waiter) {
-                waiter.answer = Some(answer);
-                woken.extend(waiter.waker.take());
                 self.unlink(line, slot);
+                woken.extend(self.answer(slot, answer));
             }
         }
     }
 
-    fn unlink(&mut self, line: &mut Line, slot: u32) {
-        let Some(waiter) = self.slot_mut(slot) else { return };
-        let (before, behind, weights) = (waiter.before.take(), waiter.behind.take(), waiter.weights);
-        match before.and_then(|before| self.slot_mut(before)) {
-            Some(waiter) => waiter.behind = behind,
-            None => line.head = behind,
+    fn answer(&mut self, slot: u32, answer: T) -> Option<Waker> {
+        let slot = self.slot_mut(slot)?;
+        let stamp = slot.stamp();
+        match std::mem::replace(slot, Slot::Answered { stamp, answer }) {
+            Slot::Waiting { waiter, .. } => waiter.waker,
+            Slot::Free { .. } | Slot::Answered { .. } => None,
         }
-        match behind.and_then(|behind| self.slot_mut(behind)) {
+    }
+
+    fn unlink(&mut self, line: &mut Line, slot: u32) {
+        let Some(waiter) = self.waiter(slot) else { return };
+        let (before, behind, weights) = (waiter.before, waiter.behind, waiter.weights);
+        match before.get().and_then(|before| self.waiter_mut(before)) {
+            Some(waiter) => waiter.behind = behind,
+            None => line.head = behind.get(),
+        }
+        match behind.get().and_then(|behind| self.waiter_mut(behind)) {
             Some(waiter) => waiter.before = before,
-            None => line.tail = before,
+            None => line.tail = before.get(),
         }
         line.load.take(weights);
     }
 
-    /// Leaves, answered or not. `line` is the line it stands in, if it still does.
-    pub(crate) fn leave(&mut self, place: Place, line: &mut Line) -> Option<Waiter<T>> {
-        if self.get_mut(place)?.answer.is_none() {
+    /// Leaves the line that it waits in.
+    pub(crate) fn leave(&mut self, place: Place, line: &mut Line) {
+        if self.get_mut(place).is_some() {
             self.unlink(line, place.slot);
+            self.vacate(place.slot);
         }
-        let slot = self.slots.get_mut(place.slot as usize)?;
-        slot.stamp = slot.stamp.wrapping_add(1);
-        self.free.push(place.slot);
-        slot.waiter.take()
     }
 
-    /// Somebody who waits and is not `this`, for what one of them must do for all.
-    pub(crate) fn another<'a>(&mut self, lines: impl Iterator<Item = &'a Line>) -> Option<Place> {
-        let head = lines.filter_map(|line| line.head).next()?;
-        let stamp = self.slots.get(head as usize)?.stamp;
-        Some(Place { slot: head, stamp })
+    /// The answer that lies ready in this place.
+    #[cfg(test)]
+    pub(crate) fn answer_of(&self, place: Place) -> Option<&T> {
+        match self.slot(place.slot)? {
+            Slot::Answered { stamp, answer } if *stamp == place.stamp => Some(answer),
+            _ => None,
+        }
+    }
+
+    /// The answer of one that is answered, which leaves with it.
+    pub(crate) fn take_answer(&mut self, place: Place) -> Option<T> {
+        match self.slot(place.slot)? {
+            Slot::Answered { stamp, .. } if *stamp == place.stamp => {}
+            _ => return None,
+        }
+        match self.vacate(place.slot)? {
+            Slot::Answered { answer, .. } => Some(answer),
+            Slot::Free { .. } | Slot::Waiting { .. } => None,
+        }
+    }
+
+    fn vacate(&mut self, at: u32) -> Option<Slot<T>> {
+        let next = self.free;
+        let slot = self.slot_mut(at)?;
+        let stamp = slot.stamp().wrapping_add(1);
+        let was = std::mem::replace(slot, Slot::Free { stamp, next });
+        self.free = Link(at);
+        self.taken = self.taken.saturating_sub(1);
+        if self.taken == 0 && self.blocks.len() > 1 {
+            // nobody is left who knows a place
+            self.blocks = Vec::new();
+            self.free = Link::NONE;
+        }
+        Some(was)
+    }
+
+    /// Somebody who waits, for what one of them must do for all.
+    pub(crate) fn anybody<'a>(&self, lines: impl Iterator<Item = &'a Line>) -> Option<Place> {
+        let slot = lines.filter_map(|line| line.head).next()?;
+        let stamp = self.slot(slot)?.stamp();
+        Some(Place { slot, stamp })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Join,
+        Answer,
+        Leave(prop::sample::Index),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            4 => Just(Step::Join),
+            2 => Just(Step::Answer),
+            2 => any::<prop::sample::Index>().prop_map(Step::Leave),
+        ];
+        prop::collection::vec(step, 0..500)
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_is_a_queue_that_one_can_leave_anywhere(steps in steps()) {
+            let mut waiters = Waiters::<u64>::default();
+            let mut line = Line::default();
+            let (mut waiting, mut answered, mut gone) = (VecDeque::new(), Vec::new(), Vec::new());
+            for (number, step) in (0u64..).zip(steps) {
+                match step {
+                    Step::Join => {
+                        let place = waiters.join(&mut line, 0, Weights::default(), None, false);
+                        waiting.push_back((place.expect("there is room"), number));
+                    }
+                    Step::Answer => {
+                        waiters.answer_head(&mut line, number);
+                        answered.extend(waiting.pop_front().map(|(place, _)| (place, number)));
+                    }
+                    Step::Leave(_) if waiting.is_empty() && answered.is_empty() => {}
+                    Step::Leave(index) => {
+                        let index = index.index(waiting.len() + answered.len());
+                        if let Some((place, _)) = waiting.remove(index) {
+                            prop_assert_eq!(waiters.take_answer(place), None);
+                            waiters.leave(place, &mut line);
+                            gone.push(place);
+                        } else {
+                            let (place, answer) = answered.swap_remove(index - waiting.len());
+                            waiters.leave(place, &mut line);
+                            prop_assert_eq!(waiters.take_answer(place), Some(answer));
+                            gone.push(place);
+                        }
+                    }
+                }
+                prop_assert_eq!(line.len() as usize, waiting.len());
+                prop_assert_eq!(line.is_empty(), waiting.is_empty());
+                prop_assert_eq!(waiters.taken as usize, waiting.len() + answered.len());
+                let orders = waiting.iter().map(|(place, _)| waiters.get_mut(*place).map(|waiter| waiter.order));
+                let orders: Option<Vec<u64>> = orders.collect();
+                prop_assert!(orders.is_some_and(|orders| orders.is_sorted()));
+                let head = waiters.anybody([&line].into_iter());
+                prop_assert_eq!(head, waiting.front().map(|(place, _)| *place));
+                if waiters.taken > 0 {
+                    prop_assert!(gone.iter().all(|place| waiters.get_mut(*place).is_none()));
+                } else {
+                    gone.clear();
+                }
+            }
+        }
     }
 }

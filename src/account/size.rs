@@ -127,6 +127,11 @@ const MOST_OUTPUT: [&str; 5] = [
 ];
 
 impl Sizes {
+    /// The size, where sizes count.
+    pub(crate) fn counted(&self, size: impl FnOnce() -> Size) -> Size {
+        if self.count { size() } else { Size::NONE }
+    }
+
     pub(crate) fn of(&self, request: &reqwest::Request) -> Size {
         let body = request.body().and_then(|body| body.as_bytes()).unwrap_or_default();
         Size {

@@ -3,7 +3,6 @@
 //! A start is granted in one step: pause, hold, breaker, pace and permits are tested together at the moment of the start,
 //! and either everything is taken or nothing is.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -15,7 +14,7 @@ use super::budget::Budget;
 use super::concurrency::Ceiling;
 use super::headers::RequestLimit;
 use super::hold::{Hold, Remembered};
-use super::lane::{Lane, LaneKey, LaneName};
+use super::lane::{Lane, LaneKey, LaneMap, LaneName};
 use super::learn::{Rate, Stamp};
 use super::limits::{Counters, Limits, Load, Weights};
 use super::pace::Bucket;
@@ -139,7 +138,7 @@ pub(crate) struct State {
     ceiling: Ceiling,
     models: Vec<Model>,
     lanes: Vec<Lane>,
-    index: HashMap<LaneKey, u32>,
+    index: LaneMap<u32>,
     waiters: Waiters<Answer>,
     /// Lanes in which somebody waits.
     busy: Vec<u32>,
@@ -164,7 +163,7 @@ impl State {
             models: models.collect(),
             rules,
             lanes: Vec::new(),
-            index: HashMap::new(),
+            index: LaneMap::default(),
             waiters: Waiters::default(),
             busy: Vec::new(),
             timer: None,
@@ -272,8 +271,8 @@ impl State {
         match self.when(lane, weights, ahead, now) {
             When::Now if !behind => {
                 let grant = self.grant(lane, weights, retry, now);
-                self.made(grant.as_ref(), now);
-                Ask::Answered(grant.ok_or_else(Refusal::lost))
+                self.made(&grant, now);
+                Ask::Answered(grant)
             }
             When::Never(refusal) => Ask::Answered(Err(refusal)),
             When::At(at, ..) if bound.is_some_and(|bound| at > bound) => {
@@ -300,26 +299,22 @@ impl State {
     /// Joins the queue.
     pub(crate) fn join(&mut self, lane: u32, weights: Weights, retry: bool, bound: Option<Tick>) -> Option<Place> {
         let queue = self.lanes.get_mut(lane as usize)?;
-        if queue.waiting() == 0 {
+        let line = if retry { &mut queue.retries } else { &mut queue.fresh };
+        let place = self.waiters.join(line, lane, weights, bound, retry)?;
+        if queue.waiting() == 1 {
             self.busy.push(lane);
         }
-        let line = if retry { &mut queue.retries } else { &mut queue.fresh };
-        Some(self.waiters.join(line, lane, weights, bound, retry))
+        Some(place)
     }
 
     /// What one that waits asks when it is woken: its answer, or until when to sleep if it is the one that holds the timer.
     pub(crate) fn poll(&mut self, place: Place, waker: &Waker, now: Tick, woken: &mut Vec<Waker>) -> Polled {
         let next = self.dispatch(now, woken).at;
         let Some(waiter) = self.waiters.get_mut(place) else {
-            return Polled::Answered(Err(Refusal::lost()));
-        };
-        if waiter.answer.is_some() {
             let answer = self.leave(place, now, woken).unwrap_or_else(|| Err(Refusal::lost()));
-            if let Ok(grant) = &answer {
-                self.made(Some(grant), now);
-            }
+            self.made(&answer, now);
             return Polled::Answered(answer);
-        }
+        };
         if !waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             waiter.waker = Some(waker.clone());
         }
@@ -343,21 +338,23 @@ impl State {
 
     /// Who holds the timer: nobody, if the one that did waits no longer.
     fn armed(&mut self) -> Option<(Place, Tick)> {
-        let waits = |place| self.waiters.get(place).is_some_and(|waiter| waiter.answer.is_none());
-        self.timer = self.timer.filter(|(holder, _)| waits(*holder));
+        self.timer = self.timer.filter(|(holder, _)| self.waiters.get(*holder).is_some());
         self.timer
     }
 
     /// Leaves the queue, and hands on what it did for the others.
     fn leave(&mut self, place: Place, now: Tick, woken: &mut Vec<Waker>) -> Option<Answer> {
-        let lane = self.waiters.get_mut(place)?.lane;
-        let queue = self.lanes.get_mut(lane as usize)?;
-        let retry = self.waiters.get_mut(place)?.retry;
-        let line = if retry { &mut queue.retries } else { &mut queue.fresh };
-        let waiter = self.waiters.leave(place, line)?;
-        self.is_idle_now(lane);
+        let answer = self.waiters.take_answer(place);
+        if answer.is_none() {
+            let waiter = self.waiters.get(place)?;
+            let (lane, retry) = (waiter.lane, waiter.retry);
+            let queue = self.lanes.get_mut(lane as usize)?;
+            let line = if retry { &mut queue.retries } else { &mut queue.fresh };
+            self.waiters.leave(place, line);
+            self.is_idle_now(lane);
+        }
         self.settle(now, woken);
-        waiter.answer
+        answer
     }
 
     /// If nobody waits in it any more, it is not busy.
@@ -376,16 +373,14 @@ impl State {
 
     /// The caller's time has come while it waited.
     pub(crate) fn expire(&mut self, place: Place, now: Tick, woken: &mut Vec<Waker>) -> Answer {
-        let Some(waiter) = self.waiters.get(place) else {
-            return Err(Refusal::lost());
-        };
-        let (lane, weights) = (waiter.lane, waiter.weights);
+        let waits = self.waiters.get(place).map(|waiter| (waiter.lane, waiter.weights));
         if let Some(answer) = self.leave(place, now, woken) {
-            if let Ok(grant) = &answer {
-                self.made(Some(grant), now);
-            }
+            self.made(&answer, now);
             return answer;
         }
+        let Some((lane, weights)) = waits else {
+            return Err(Refusal::lost());
+        };
         let at = match self.when(lane, weights, Load::default(), now) {
             When::At(at, ..) => Some(at),
             When::Now | When::Later(_) | When::Never(_) => None,
@@ -445,7 +440,7 @@ impl State {
                 }
                 Some((rank, lane, weights, None)) => {
                     let grant = self.grant(lane, weights, rank.is_retry(), now);
-                    self.answer_head(lane, grant.ok_or_else(Refusal::lost), woken);
+                    self.answer_head(lane, grant, woken);
                 }
             }
         }
@@ -478,7 +473,7 @@ impl State {
                 remembered: None,
             };
             self.waiters
-                .answer_where(line, |waiter| refused(waiter.bound).then(|| Err(refusal())), woken);
+                .answer_where(line, |waiter| refused(waiter.bound()).then(|| Err(refusal())), woken);
         }
         self.is_idle_now(lane);
     }
@@ -491,7 +486,7 @@ impl State {
             &queue.retries
         };
         let (order, waiter) = self.waiters.head(line)?;
-        Some((Rank(!waiter.retry, order), waiter.weights, waiter.bound))
+        Some((Rank(!waiter.retry, order), waiter.weights, waiter.bound()))
     }
 
     /// Sees to it that somebody wakes up when there is something to do.
@@ -503,7 +498,7 @@ impl State {
             None => {
                 let lines = self.busy.iter().filter_map(|lane| self.lanes.get(*lane as usize));
                 self.waiters
-                    .another(lines.flat_map(|lane| [&lane.retries, &lane.fresh]))
+                    .anybody(lines.flat_map(|lane| [&lane.retries, &lane.fresh]))
             }
         };
         if let Some(waiter) = holder.and_then(|holder| self.waiters.get_mut(holder)) {
@@ -608,8 +603,10 @@ impl State {
     }
 
     /// Takes all that a start takes.
-    fn grant(&mut self, slot: u32, weights: Weights, retry: bool, now: Tick) -> Option<Grant> {
-        let lane = self.lanes.get_mut(slot as usize)?;
+    fn grant(&mut self, slot: u32, weights: Weights, retry: bool, now: Tick) -> Answer {
+        let Some(lane) = self.lanes.get_mut(slot as usize) else {
+            return Err(Refusal::lost());
+        };
         let on_credit = lane.rate.is_on_credit(now);
         if let Some(bucket) = &mut lane.bucket {
             bucket.charge(1.0, now);
@@ -641,12 +638,12 @@ impl State {
             ramp.charge(1.0, now);
         }
         self.first_start.get_or_insert(now);
-        Some(grant)
+        Ok(grant)
     }
 
     /// A start that was granted has reached its caller.
-    fn made(&mut self, grant: Option<&Grant>, now: Tick) {
-        let first = grant.filter(|grant| !grant.retry);
+    fn made(&mut self, answer: &Answer, now: Tick) {
+        let first = answer.as_ref().ok().filter(|grant| !grant.retry);
         if let Some(lane) = first.and_then(|grant| self.granted(grant)) {
             lane.budget.deposit(now);
         }
@@ -681,6 +678,20 @@ impl State {
 
     /// A request is over.
     pub(crate) fn finish(&mut self, grant: &Grant, now: Tick, woken: &mut Vec<Waker>) {
+        self.let_go(grant);
+        self.settle(now, woken);
+    }
+
+    /// The same where that concerns nobody who waits; false if somebody does, and nothing was done.
+    pub(crate) fn finish_alone(&mut self, grant: &Grant) -> bool {
+        let alone = self.busy.is_empty();
+        if alone {
+            self.let_go(grant);
+        }
+        alone
+    }
+
+    fn let_go(&mut self, grant: &Grant) {
         if let Some(lane) = self.granted(grant) {
             lane.breaker.give_back(grant.pass);
             if let Some(hold) = lane.hold.as_mut().filter(|hold| hold.is_probed_by(grant.stamp)) {
@@ -690,7 +701,6 @@ impl State {
         if !grant.landed {
             self.land(grant);
         }
-        self.settle(now, woken);
     }
 
     /// A request is no longer in flight.
@@ -961,9 +971,8 @@ pub(crate) enum Polled {
 }
 
 impl Refusal {
-    /// The account has lost sight of a call. It cannot happen; if it does, the call goes without admission rather than being
-    /// lost too.
-    fn lost() -> Self {
+    /// The account has lost sight of a call. It cannot happen; if it does, the call ends instead of waiting for ever.
+    pub(crate) fn lost() -> Self {
         Self {
             reason: StopReason::Cancelled,
             until: None,

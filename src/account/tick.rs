@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 pub(crate) struct Tick(i64);
 
 impl Tick {
+    /// Later than any time that is reached.
+    pub(crate) const NEVER: Self = Self(i64::MAX);
+
     pub(crate) fn at(instant: Instant, base: Instant) -> Self {
         match instant.checked_duration_since(base) {
             Some(since) => Self::default() + since,
@@ -32,7 +35,11 @@ impl Tick {
 
     /// This many seconds later (or earlier), rounded up: an admission a nanosecond early is one too many.
     pub(crate) fn plus_seconds(self, seconds: f64) -> Self {
-        Self(self.0.saturating_add((seconds * 1e9).ceil() as i64))
+        // without `ceil`, which is a call where the processor is not known to have it
+        let nanos = seconds * 1e9;
+        let whole = nanos as i64;
+        let up = i64::from(nanos > whole as f64);
+        Self(self.0.saturating_add(whole.saturating_add(up)))
     }
 }
 
@@ -40,10 +47,7 @@ impl Add<Duration> for Tick {
     type Output = Self;
 
     fn add(self, duration: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_add(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)),
-        )
+        Self(self.0.saturating_add(nanos(duration)))
     }
 }
 
@@ -51,9 +55,14 @@ impl Sub<Duration> for Tick {
     type Output = Self;
 
     fn sub(self, duration: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_sub(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)),
-        )
+        Self(self.0.saturating_sub(nanos(duration)))
     }
+}
+
+/// In 64 bits all the way: 128 of them, as `as_nanos` gives, are slow to narrow.
+fn nanos(duration: Duration) -> i64 {
+    let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(i64::from(duration.subsec_nanos()))
 }

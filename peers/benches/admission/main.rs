@@ -25,10 +25,12 @@ const POLLS: f64 = 4.0;
 /// Bytes on the heap for one that waits, its task included.
 const BYTES: f64 = 350.0;
 
+/// Measures, prints, and says whether the bars were met.
+type Part = fn() -> Result<bool, Box<dyn Error>>;
+
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    let parts: [(&str, fn() -> Result<bool, Box<dyn Error>>); 3] =
-        [("free", free), ("throttled", throttled), ("queue", queue)];
+    let parts: [(&str, Part); 3] = [("free", free), ("throttled", throttled), ("queue", queue)];
     if words.iter().any(|word| parts.iter().all(|(part, _)| part != word)) {
         return Err("usage: admission [free] [throttled] [queue]".into());
     }

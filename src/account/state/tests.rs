@@ -99,11 +99,7 @@ impl World {
         let result = step(&mut self.state, self.now, &mut woken);
         woken.into_iter().for_each(Waker::wake);
         for task in &mut self.waiting {
-            let answer = self
-                .state
-                .waiters
-                .get(task.place)
-                .and_then(|waiter| waiter.answer.as_ref());
+            let answer = self.state.waiters.answer_of(task.place);
             if task.granted_at.is_none() && matches!(answer, Some(Ok(_))) {
                 task.granted_at = Some(self.now);
             }
@@ -180,12 +176,7 @@ impl World {
         let task = self.waiting.remove(at);
         if answer.is_ok() {
             // whoever came earlier in its line has been answered already, and no retry is left behind
-            let still_waits = |other: &&Task| {
-                self.state
-                    .waiters
-                    .get(other.place)
-                    .is_some_and(|waiter| waiter.answer.is_none())
-            };
+            let still_waits = |other: &&Task| self.state.waiters.get(other.place).is_some();
             let passed_by = self
                 .waiting
                 .iter()
