@@ -10,6 +10,7 @@ use super::tick::Tick;
 /// Room left below the rate that is thought to be allowed: two starts that left evenly spaced may arrive closer together,
 /// and a provider that keeps no burst refuses the second.
 const GUARD_FIRST: f64 = 0.01;
+const FAST: f64 = 50.0;
 const GUARD_STEP: f64 = 0.015;
 const GUARD_BACK: f64 = 0.005;
 const GUARD_MOST: f64 = 0.30;
@@ -148,7 +149,7 @@ impl Rate {
         Self {
             search,
             configured,
-            guard: GUARD_FIRST,
+            guard: first_guard(search),
             scale: 1.0,
             probe_after: PROBE_FIRST,
             clean_since: now,
@@ -428,7 +429,7 @@ impl Rate {
 
     fn find(&mut self, rate: f64) {
         self.search = Search::Found { rate, growing: None };
-        (self.scale, self.guard) = (1.0, GUARD_FIRST);
+        (self.scale, self.guard) = (1.0, first_guard(self.search));
     }
 
     /// What is let through, if this refusal followed so soon on the last that the limit was used to the full all the while:
@@ -523,6 +524,14 @@ impl Rate {
             self.trying = Some((now, Step::Rate(*rate)));
             *rate *= 1.03;
         }
+    }
+}
+
+/// Where starts follow each other faster than any network keeps them apart, a guard is of no use.
+fn first_guard(search: Search) -> f64 {
+    match search {
+        Search::Found { rate, .. } if rate >= FAST => 0.0,
+        _ => GUARD_FIRST,
     }
 }
 

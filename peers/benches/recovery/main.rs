@@ -85,7 +85,7 @@ impl Asked {
 /// A table's seeds, and others for the providers that were not looked at.
 const SEEDS: u64 = 10;
 const FIRST_SEED: u64 = 1;
-const FIRST_UNSEEN_SEED: u64 = 101;
+const FIRST_UNSEEN_SEED: u64 = 7001;
 
 fn main() -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
     let asked = Asked::read(std::env::args().skip(1))?;

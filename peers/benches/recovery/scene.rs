@@ -84,10 +84,14 @@ pub(crate) fn unseen() -> Vec<Scene> {
     let shared = Model::new(Shape::Anthropic)
         .requests(Law::bucket(240, minute, 20))
         .somebody_else(90, minute);
+    let slow = Model::new(Shape::Anthropic).requests(Law::bucket(80, minute, 3));
+    let odd = Model::new(Shape::OpenAi).requests(Law::window(12, Duration::from_secs(5)));
     [
         of("300_burst_5", bucket, 300, 80, 1, 20),
         of("5_per_2s", window, 150, 30, 3, 20),
         of("240_shared_90", shared, 240, 64, 5, 60),
+        of("80_burst_3", slow, 80, 25, 4, 40),
+        of("12_per_5s", odd, 144, 40, 1, 10),
     ]
     .concat()
 }
