@@ -80,7 +80,9 @@ impl Default for AccountBuilder {
 }
 
 impl AccountBuilder {
-    /// Starts per minute, evenly spaced, of all lanes together (default: unlimited until learnt).
+    /// Starts per minute, evenly spaced, of all lanes together (default: unlimited until learnt). A rate below the provider's
+    /// is never exceeded. One that is the provider's own may be, while its headers show room that would go to waste: a bucket
+    /// that stands full at the start.
     pub fn requests_per_minute(mut self, requests: u32) -> Self {
         self.rules.limits = self.rules.limits.requests_per_minute(requests);
         self

@@ -34,7 +34,9 @@ impl Limits {
         }
     }
 
-    /// Starts per minute, evenly spaced: 90 is one every two thirds of a second, and never 90 at once.
+    /// Starts per minute, evenly spaced: 90 is one every two thirds of a second, and never 90 at once. (See
+    /// [`AccountBuilder::requests_per_minute`](crate::AccountBuilder::requests_per_minute) for what a provider's own headers
+    /// may add.)
     #[must_use]
     pub fn requests_per_minute(mut self, requests: u32) -> Self {
         self.requests_per_minute = Some(f64::from(requests));

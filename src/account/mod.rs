@@ -65,7 +65,7 @@ use tick::Tick;
 ///     RetryMiddleware::builder().account(account.clone()).build(),
 ///     RetryMiddleware::builder().account(account.clone()).build(),
 /// );
-/// // whatever the two do together, it starts 90 times a minute at most
+/// // whatever the two do together, they share the one pace
 /// # let _ = (one, other); Ok(()) }
 /// ```
 #[derive(Clone)]
