@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::credit::{self, Credit};
 use super::headers::RequestLimit;
 use super::meter::Meter;
 use super::tick::Tick;
@@ -10,70 +11,38 @@ use super::tick::Tick;
 /// Room left below the rate that is thought to be allowed: two starts that left evenly spaced may arrive closer together,
 /// and a provider that keeps no burst refuses the second.
 const GUARD_FIRST: f64 = 0.01;
-const FAST: f64 = 50.0;
 const GUARD_STEP: f64 = 0.015;
 const GUARD_BACK: f64 = 0.005;
 const GUARD_MOST: f64 = 0.30;
+/// From here on, starts a second, no network keeps starts as far apart as they left, and a guard is of no use.
+const FAST: f64 = 50.0;
 /// How long a lane must have been left in peace before it asks for more, and how far that is stretched when asking was wrong.
 const PROBE_FIRST: Duration = Duration::from_secs(10);
 const PROBE_LONGEST: Duration = Duration::from_secs(120);
-/// Credit that headers show is spent over this long: at once would be a herd.
-const CREDIT_HORIZON: f64 = 15.0;
-/// Credit that is left alone, for starts that are counted elsewhere.
-const CREDIT_MARGIN: f64 = 2.0;
-/// Headers that never show more than this to remain are no help: a limit without a burst is always as good as empty.
-const TELLING: f64 = 4.0;
-/// Once an emptying bucket has been waited for, this much more is let run in.
-const REFILLED: f64 = 6.0;
+/// After traffic that grew too fast a step up of 5 % takes at least this long: half as much again in a quarter of an hour is
+/// what OpenAI allows.
+const RAMP_STEP: Duration = Duration::from_secs(108);
 /// For how long somebody must have been waiting before the own rate says something of the allowance.
 const MEASURED: f64 = 15.0;
+/// Refusals that are no further apart than this have a limit between them that was used to the full.
+const SATURATED: f64 = 20.0;
 /// Once a rate is known, fewer starts than this between two refusals say nothing against it, unless they say that it is
 /// far off.
 const ENOUGH: f64 = 8.0;
+/// From here on a hint is that of a window, not of a bucket's next drop.
+const LONG_HINT: Duration = Duration::from_secs(5);
 /// After a first refusal the burst before it is thought to be allowed once for each wait that was told, but no more of it
 /// than this: the next refusal tells the rate, and a wild guess costs many of them.
 const FIRST_GUESS: f64 = 20.0;
-/// How far apart two answers must be to show whether a window slides.
-const ANCHORED: f64 = 3.0;
-/// A reset further away than this is no reason to slow down: it is a day's, and half of it may be left.
-const FARTHEST_RESET: Duration = Duration::from_secs(60);
-/// Headers that showed room where there was none are not believed for this long.
-const DISTRUST: Duration = Duration::from_secs(600);
+/// A guess grows by a tenth this often, until the next refusal or until it is none any more.
+const GUESS_GROWS: f64 = 2.0;
+const FASTEST: f64 = 100_000.0;
 /// The pause after refusals that tell none, doubled with each burst of them.
 const UNHINTED_FIRST: Duration = Duration::from_millis(500);
 const UNHINTED_LONGEST: Duration = Duration::from_secs(30);
-/// Where a slow start begins, starts a second, and how fast it grows.
+/// Where a slow start begins, starts a second, and after how many seconds it has doubled.
 const SLOW_START: f64 = 1.0;
-/// Refusals that are no further apart than this have a limit between them that was used to the full.
-const SATURATED: f64 = 20.0;
-/// From here on a hint is that of a window, not of a bucket's next drop.
-const LONG_HINT: Duration = Duration::from_secs(5);
 const SLOW_START_DOUBLES: f64 = 2.0;
-
-/// What is known of the provider's view after the newest answer.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Credit {
-    /// The send that the answer was for.
-    number: u64,
-    remaining: f64,
-    limit: Option<f64>,
-    sent_at: Tick,
-    refill: Refill,
-    /// When the limit is whole again, counted from that send.
-    whole_at: Option<Tick>,
-}
-
-/// How a limit comes back.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Refill {
-    /// All at once, at the end of its window.
-    Whole(Tick),
-    /// Bit by bit, so many a second: what is there can be spent without running into a wall.
-    Steady(f64),
-    /// By windows, of a kind that is not known yet.
-    Soon,
-    Unknown,
-}
 
 /// How the rate is looked for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -108,11 +77,6 @@ pub(crate) struct Rate {
     before: u64,
     /// The first start.
     begun: Option<Tick>,
-    /// The limit comes back by windows, and not bit by bit.
-    windowed: bool,
-    /// A send and the end of the window that its answer told: by later ones it shows whether that end stays.
-    anchor: Option<(Tick, Tick)>,
-    stays: bool,
     /// Headers have told the rate.
     told: bool,
     /// Since when there was always somebody waiting, so that what was sent is what could be.
@@ -121,11 +85,9 @@ pub(crate) struct Rate {
     long_hint: bool,
     refusals: u64,
     meter: Meter,
-    credit: Option<Credit>,
-    /// The most that was ever seen to remain: headers that never show more than a few are no help.
-    most_remaining: f64,
-    /// No credit is believed before this, since a refusal came although there was some.
-    distrust_until: Tick,
+    credit: Credit,
+    /// Traffic grew too fast: it goes up again slowly.
+    ramping: bool,
     unhinted: u32,
 }
 
@@ -159,17 +121,13 @@ impl Rate {
             refused_at: None,
             before: 0,
             begun: None,
-            windowed: false,
-            anchor: None,
-            stays: false,
             told: false,
             backlog: None,
             long_hint: false,
             refusals: 0,
             meter: Meter::default(),
-            credit: None,
-            most_remaining: 0.0,
-            distrust_until: Tick::default(),
+            credit: Credit::default(),
+            ramping: false,
             unhinted: 0,
         }
     }
@@ -198,54 +156,24 @@ impl Rate {
             }
             Search::Found { rate, .. } => rate,
         };
-        Some(base * (1.0 - self.guard) * self.scale + (self.spare(now) - CREDIT_MARGIN).max(0.0) / CREDIT_HORIZON)
+        Some(base * (1.0 - self.guard) * self.scale + (self.spare(now) - credit::MARGIN).max(0.0) / credit::HORIZON)
     }
 
-    /// Credit that may be spent faster than the rate.
+    /// Credit that may be spent faster than the rate. A rate configured below the provider's is the user's own limit, which
+    /// no credit lifts.
     fn spare(&self, now: Tick) -> f64 {
-        let trusted = |credit: &Credit| now >= self.distrust_until && self.matches_configuration(credit);
-        match self.credit.filter(trusted) {
-            Some(credit) if matches!(credit.refill, Refill::Steady(_)) => credit.left(self.sent),
-            _ => 0.0,
-        }
+        let per_minute = self.configured.map_or(f64::INFINITY, |configured| configured * 60.0);
+        self.credit.spare(self.sent, per_minute, now)
     }
 
     /// Is the next start one that the provider has said it has room for beyond the even pace?
     pub(crate) fn is_on_credit(&self, now: Tick) -> bool {
-        self.spare(now) > CREDIT_MARGIN
-    }
-
-    /// A rate configured below the provider's is the user's own limit, which no credit lifts.
-    fn matches_configuration(&self, credit: &Credit) -> bool {
-        match (self.configured, credit.limit) {
-            (Some(configured), Some(limit)) => configured * 60.0 >= limit,
-            _ => self.configured.is_none(),
-        }
+        self.spare(now) > credit::MARGIN
     }
 
     /// Headers say that nothing is left: the earliest time at which something is again.
     pub(crate) fn not_before(&self, now: Tick) -> Tick {
-        let Some(credit) = self.credit.filter(|_| self.most_remaining >= TELLING) else {
-            return Tick::default();
-        };
-        let missing = 1.0 + CREDIT_MARGIN - credit.left(self.sent);
-        if missing <= CREDIT_MARGIN {
-            return Tick::default();
-        }
-        let at = match credit.refill {
-            Refill::Whole(at) => at,
-            // somebody else may drink from it too, so that more than the next start should be there
-            Refill::Steady(rate) => {
-                let filled = credit.sent_at.plus_seconds((missing + REFILLED) / rate);
-                credit.whole_at.map_or(filled, |whole| whole.min(filled))
-            }
-            Refill::Soon | Refill::Unknown => return Tick::default(),
-        };
-        if at.seconds_since(now) <= FARTHEST_RESET.as_secs_f64() {
-            at
-        } else {
-            Tick::default()
-        }
+        self.credit.not_before(self.sent, now)
     }
 
     /// A start was made.
@@ -279,66 +207,16 @@ impl Rate {
     /// An answer came, with what its headers said.
     pub(crate) fn answered(&mut self, stamp: Stamp, seen: Option<RequestLimit>, now: Tick) {
         let Some(seen) = seen else { return };
-        if self.credit.is_some_and(|credit| credit.number > stamp.number) {
-            return;
-        }
-        self.most_remaining = self.most_remaining.max(seen.remaining);
-        let refill = self.refill(stamp, &seen);
-        self.credit = Some(Credit {
-            number: stamp.number,
-            remaining: seen.remaining,
-            limit: seen.limit,
-            sent_at: stamp.at,
-            refill,
-            whole_at: seen.reset.map(|reset| stamp.at + reset),
-        });
+        let told = self.credit.answered(stamp.number, stamp.at, &seen, self.base());
         let untold = match self.search {
             Search::Start { .. } => true,
             Search::Free => seen.remaining < 1.0,
             Search::Found { .. } => false,
         };
-        // the unit of a limit is not told; that it is the usual one shows in how fast the limit comes back
-        let told = seen.limit.filter(|_| untold && refill != Refill::Unknown);
-        if let Some(limit) = told {
+        if let Some(rate) = told.filter(|_| untold) {
             self.told = true;
-            self.find(limit / 60.0);
+            self.find(rate);
             self.clean_since = now;
-        }
-    }
-
-    /// How the limit comes back. A bucket is whole again soon after little was used, and later the more was. A window's end
-    /// says nothing of what was used; it stays where it is, unless the window slides.
-    fn refill(&mut self, stamp: Stamp, seen: &RequestLimit) -> Refill {
-        let (Some(reset), Some(limit)) = (seen.reset, seen.limit) else {
-            return Refill::Unknown;
-        };
-        // a bucket may hold less than is allowed in a minute
-        let whole = if self.most_remaining >= 0.8 * limit {
-            limit
-        } else {
-            self.most_remaining + 1.0
-        };
-        let seconds = reset.as_secs_f64().max(0.001);
-        let (steady, even) = ((whole - seen.remaining).max(1.0) / seconds, seen.remaining / seconds);
-        let per_minute = limit / 60.0;
-        let usual = self.base().unwrap_or(per_minute);
-        let agrees = |rate: f64| (0.5..=2.0).contains(&(rate / usual));
-        let whole_at = stamp.at + reset;
-        let (anchor, end) = *self.anchor.get_or_insert((stamp.at, whole_at));
-        let passed = stamp.at.seconds_since(anchor);
-        if passed >= ANCHORED {
-            self.stays = whole_at.seconds_since(end).abs() < 0.3 * passed;
-            self.anchor = Some((stamp.at, whole_at));
-        }
-        self.windowed |= seconds >= 2.0 && steady < 0.25 * per_minute;
-        if !self.windowed && agrees(steady) {
-            Refill::Steady(steady)
-        } else if self.windowed && self.stays {
-            Refill::Whole(whole_at)
-        } else if self.windowed && self.base().is_none() && agrees(even) {
-            Refill::Soon
-        } else {
-            Refill::Unknown
         }
     }
 
@@ -353,9 +231,7 @@ impl Rate {
     pub(crate) fn refused(&mut self, stamp: Stamp, hint: Option<Duration>, now: Tick) -> Option<Duration> {
         self.refusals += 1;
         self.meter.count(-1.0, now);
-        if self.credit.is_some_and(|credit| credit.left(self.sent) >= 1.0) {
-            self.distrust_until = now + DISTRUST;
-        }
+        self.credit.refused(self.sent, now);
         // the others of a burst say nothing new, but that they were not let through either
         if stamp.epoch != self.epoch {
             if let Some((_, accepted)) = &mut self.refused_at {
@@ -451,10 +327,9 @@ impl Rate {
 
     /// Takes back the step up that a refusal has shown to be one too many.
     fn undo_step(&mut self, now: Tick) -> bool {
-        let Some((at, step)) = self.trying.take().filter(|(at, _)| now.seconds_since(*at) < 60.0) else {
+        let Some((_, step)) = self.trying.take().filter(|(at, _)| now.seconds_since(*at) < 60.0) else {
             return false;
         };
-        let _ = at;
         match step {
             Step::Scale(before) => self.scale = before,
             Step::Guard(before) => self.guard = before,
@@ -484,10 +359,13 @@ impl Rate {
 
     /// The traffic grew too fast: half of it, and slowly up again.
     pub(crate) fn slow_down(&mut self, now: Tick) {
+        if let (None, Some(going)) = (self.base(), self.current(now).or_else(|| self.meter.rate(now))) {
+            self.find(going);
+        }
         self.scale = (self.scale * 0.5).max(0.02);
+        self.ramping = true;
         self.clean_since = now;
-        self.credit = None;
-        self.distrust_until = now + DISTRUST;
+        self.credit.doubt(now);
     }
 
     /// Time has passed in peace.
@@ -498,13 +376,17 @@ impl Rate {
             growing: Some(since),
         } = &mut self.search
         {
-            while now.seconds_since(*since) >= 2.0 {
-                *rate *= 1.1;
-                *since = *since + Duration::from_secs(2);
-            }
+            let steps = (now.seconds_since(*since) / GUESS_GROWS).floor().max(0.0);
+            *rate = (*rate * 1.1f64.powf(steps)).min(FASTEST);
+            *since = since.plus_seconds(steps * GUESS_GROWS);
             return;
         }
-        if self.search == Search::Free || now.since(self.clean_since) < self.probe_after {
+        let peace = if self.ramping {
+            self.probe_after.max(RAMP_STEP)
+        } else {
+            self.probe_after
+        };
+        if self.search == Search::Free || now.since(self.clean_since) < peace {
             return;
         }
         let Search::Found { rate, .. } = &mut self.search else {
@@ -517,6 +399,7 @@ impl Rate {
         if self.scale < 1.0 {
             self.trying = Some((now, Step::Scale(self.scale)));
             self.scale = (self.scale * 1.05).min(1.0);
+            self.ramping &= self.scale < 1.0;
         } else if self.guard > 0.0 {
             self.trying = Some((now, Step::Guard(self.guard)));
             self.guard = (self.guard - GUARD_BACK).max(0.0);
@@ -527,17 +410,9 @@ impl Rate {
     }
 }
 
-/// Where starts follow each other faster than any network keeps them apart, a guard is of no use.
 fn first_guard(search: Search) -> f64 {
     match search {
         Search::Found { rate, .. } if rate >= FAST => 0.0,
         _ => GUARD_FIRST,
-    }
-}
-
-impl Credit {
-    /// What is left after the sends since.
-    fn left(&self, sent: u64) -> f64 {
-        self.remaining - sent.saturating_sub(self.number) as f64
     }
 }

@@ -5,6 +5,7 @@ mod breaker;
 mod budget;
 mod builder;
 mod concurrency;
+mod credit;
 mod headers;
 mod hold;
 mod lane;
