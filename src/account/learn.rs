@@ -37,6 +37,8 @@ const FIRST_GUESS: f64 = 20.0;
 /// A guess grows by a tenth this often, until the next refusal or until it is none any more.
 const GUESS_GROWS: f64 = 2.0;
 const FASTEST: f64 = 100_000.0;
+/// A rate that headers tell is taken for a misunderstanding below this part of what was let through.
+const BELIEVABLE: f64 = 0.3;
 /// The pause after refusals that tell none, doubled with each burst of them.
 const UNHINTED_FIRST: Duration = Duration::from_millis(500);
 const UNHINTED_LONGEST: Duration = Duration::from_secs(30);
@@ -213,7 +215,10 @@ impl Rate {
             Search::Free => seen.remaining < 1.0,
             Search::Found { .. } => false,
         };
-        if let Some(rate) = told.filter(|_| untold) {
+        // what was let through already, and much faster, shows that the limit counts by another unit
+        let elapsed = self.begun.map_or(0.0, |begun| now.seconds_since(begun)).max(1.0);
+        let believable = |rate: &f64| untold && *rate >= BELIEVABLE * self.accepted() / elapsed;
+        if let Some(rate) = told.filter(believable) {
             self.told = true;
             self.find(rate);
             self.clean_since = now;

@@ -5,6 +5,7 @@ mod breaker;
 mod by_hand;
 mod cancels;
 mod lanes;
+mod learning;
 mod pauses;
 mod queue;
 mod quota_hold;
