@@ -52,6 +52,7 @@ impl Pass {
         probe: false,
     };
 
+    #[inline]
     pub(crate) const fn is_probe(self) -> bool {
         self.probe
     }
@@ -68,6 +69,7 @@ pub(crate) struct Breaker {
 }
 
 impl Breaker {
+    #[inline]
     pub(crate) fn new(now: Tick) -> Self {
         Self {
             position: Position::Closed,
@@ -79,6 +81,7 @@ impl Breaker {
     }
 
     /// Where it stands, once time has had its say.
+    #[inline]
     pub(crate) fn position(&self, now: Tick) -> Position {
         match self.position {
             Position::Open(until) | Position::HalfOpen { probing: Some(until) } if until <= now => {
@@ -89,6 +92,7 @@ impl Breaker {
     }
 
     /// Nothing may pass now, and when that is worth to be asked again.
+    #[inline]
     pub(crate) fn shut_until(&self, now: Tick) -> Option<Tick> {
         match self.position(now) {
             Position::Open(until) | Position::HalfOpen { probing: Some(until) } => Some(until),
@@ -97,6 +101,7 @@ impl Breaker {
     }
 
     /// Lets an attempt pass; to be called only if it may.
+    #[inline]
     pub(crate) fn pass(&mut self, now: Tick) -> Pass {
         let probe = self.position(now) == (Position::HalfOpen { probing: None });
         if probe {
@@ -113,6 +118,7 @@ impl Breaker {
     }
 
     /// A probe came back without an answer, or was dropped: another may go.
+    #[inline]
     pub(crate) fn give_back(&mut self, pass: Pass) {
         if pass.probe && pass.generation == self.generation {
             self.position = Position::HalfOpen { probing: None };
@@ -120,6 +126,7 @@ impl Breaker {
     }
 
     /// Hears what came of an attempt. True if that changed where it stands.
+    #[inline]
     pub(crate) fn hear(&mut self, pass: Pass, health: Health, now: Tick) -> bool {
         if pass.generation != self.generation {
             return false;

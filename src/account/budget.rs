@@ -24,6 +24,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
+    #[inline]
     pub(crate) const fn new(now: Tick) -> Self {
         Self {
             left: RESERVE,
@@ -43,16 +44,23 @@ impl Budget {
     }
 
     /// Retries that may be made now.
+    #[inline]
     pub(crate) fn left(&self, now: Tick) -> f64 {
         self.credit(now).as_secs_f64() / RETRY.as_secs_f64()
     }
 
     /// A first attempt was made.
+    #[inline]
     pub(crate) fn deposit(&mut self, now: Tick) {
+        // the usual case: no more is saved
+        if self.left == RESERVE {
+            return;
+        }
         self.set(self.credit(now) + DEPOSIT, now);
     }
 
     /// Takes one retry, if there is one.
+    #[inline]
     pub(crate) fn withdraw(&mut self, now: Tick) -> bool {
         let credit = self.credit(now);
         let rest = credit.checked_sub(RETRY);
@@ -61,6 +69,7 @@ impl Budget {
     }
 
     /// A retry that was paid for was not made.
+    #[inline]
     pub(crate) fn refund(&mut self, now: Tick) {
         self.set(self.credit(now) + RETRY, now);
     }

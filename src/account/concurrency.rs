@@ -15,6 +15,7 @@ pub(crate) struct Ceiling {
 }
 
 impl Ceiling {
+    #[inline]
     pub(crate) fn new(configured: Option<u32>) -> Self {
         Self {
             configured,
@@ -22,29 +23,35 @@ impl Ceiling {
         }
     }
 
+    #[inline]
     pub(crate) const fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
     /// The most that may be in flight, if there is a limit.
+    #[inline]
     pub(crate) fn limit(&self) -> Option<u32> {
         self.configured.into_iter().chain(self.learnt).min()
     }
 
+    #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.limit().is_none_or(|limit| self.in_flight < limit)
     }
 
+    #[inline]
     pub(crate) const fn enter(&mut self) {
         self.in_flight = self.in_flight.saturating_add(1);
     }
 
+    #[inline]
     pub(crate) const fn leave(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
     /// A request was refused because too many were in flight: those that are, without it, and `beside` others that are not
     /// counted here. True if that lowered the ceiling.
+    #[inline]
     pub(crate) fn refused(&mut self, beside: u32, now: Tick) -> bool {
         let learnt = self.in_flight.saturating_add(beside).max(1);
         let lower = self.limit().is_none_or(|limit| learnt < limit);
@@ -56,6 +63,7 @@ impl Ceiling {
     }
 
     /// Time has passed in peace: a learnt ceiling that is used to the full goes up by one. True if it did.
+    #[inline]
     pub(crate) fn tick(&mut self, now: Tick) -> bool {
         let Some(learnt) = self.learnt else { return false };
         let full = self.in_flight >= learnt;

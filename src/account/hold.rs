@@ -22,6 +22,7 @@ pub(crate) struct Remembered {
 
 impl Remembered {
     /// What a program with a client of its own has seen.
+    #[inline]
     pub(crate) fn seen(seen: &Seen<'_>, verdict: Verdict) -> Option<Self> {
         Some(Self {
             status: seen.status()?,
@@ -32,6 +33,7 @@ impl Remembered {
     }
 
     /// As the answer to another request.
+    #[inline]
     pub(crate) fn response(&self, url: &Url) -> Response {
         let mut response = http::Response::new(self.body.clone());
         *response.status_mut() = self.status;
@@ -64,6 +66,7 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
+    #[inline]
     pub(crate) const fn new(until: Tick, renewed_at: Option<Tick>, answer: Arc<Remembered>) -> Self {
         Self {
             until,
@@ -74,6 +77,7 @@ impl Hold {
     }
 
     /// Nothing may pass now; the time is when it is worth to ask again, by the provider's word if there is one.
+    #[inline]
     pub(crate) fn shut_until(&self, now: Tick) -> Option<Tick> {
         let leased = self.probe.map_or(Tick::default(), |(_, until)| until);
         let until = self.until.max(leased);
@@ -81,20 +85,24 @@ impl Hold {
     }
 
     /// Until when calls are answered from memory, if they are.
+    #[inline]
     pub(crate) fn held_until(&self, now: Tick) -> Option<Tick> {
         Some(self.until).filter(|until| *until > now)
     }
 
     /// One may pass, to see whether it still holds.
+    #[inline]
     pub(crate) fn probe(&mut self, by: Stamp, now: Tick) {
         self.probe = Some((by, now + LEASE));
     }
 
+    #[inline]
     pub(crate) fn is_probed_by(&self, stamp: Stamp) -> bool {
         self.probe.is_some_and(|(by, _)| by == stamp)
     }
 
     /// The probe is over, and has not ended the hold.
+    #[inline]
     pub(crate) const fn give_back(&mut self) {
         self.probe = None;
     }

@@ -72,6 +72,7 @@ impl Limits {
     }
 
     /// The field that holds a zero: a limit that nothing can ever pass.
+    #[inline]
     pub(crate) fn zero_field(&self) -> Option<&'static str> {
         let zero = |value: Option<f64>| value == Some(0.0);
         if zero(self.requests_per_minute) {
@@ -105,12 +106,14 @@ pub(crate) struct Load {
 }
 
 impl Load {
+    #[inline]
     pub(crate) fn add(&mut self, weights: Weights) {
         self.starts += 1;
         self.weights.input += weights.input;
         self.weights.output += weights.output;
     }
 
+    #[inline]
     pub(crate) fn take(&mut self, weights: Weights) {
         self.starts = self.starts.saturating_sub(1);
         self.weights = match self.starts {
@@ -123,6 +126,7 @@ impl Load {
         };
     }
 
+    #[inline]
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.starts += other.starts;
         self.weights.input += other.weights.input;
@@ -141,6 +145,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    #[inline]
     pub(crate) fn new(limits: &Limits, now: Tick) -> Self {
         // ten seconds' worth at once: about what providers let through, and room for one long answer
         let tokens = |per_minute: f64| Bucket::new(per_minute / 60.0, per_minute / 6.0, now);
@@ -160,6 +165,7 @@ impl Counters {
 
     /// When a start of these weights fits, behind these others. A start `on_credit` is one that the provider has said it has
     /// room for beyond the even pace; only the pace is spared it.
+    #[inline]
     pub(crate) fn ready_at(&self, weights: Weights, ahead: Load, on_credit: bool, now: Tick) -> Tick {
         let requests = self.requests.as_ref().filter(|_| !on_credit);
         let mut ready = requests.map_or(Tick::default(), |requests| {
@@ -179,6 +185,7 @@ impl Counters {
         ready
     }
 
+    #[inline]
     pub(crate) fn charge(&mut self, weights: Weights, on_credit: bool, now: Tick) {
         let requests = self.requests.as_mut().filter(|_| !on_credit);
         let buckets = [
@@ -197,6 +204,7 @@ impl Counters {
     }
 
     /// A start that was granted was not made.
+    #[inline]
     pub(crate) fn take_back(&mut self, weights: Weights, on_credit: bool, paid_at: Tick, now: Tick) {
         let requests = self.requests.as_mut().filter(|_| !on_credit);
         let buckets = [
@@ -215,6 +223,7 @@ impl Counters {
     }
 
     /// Gives back (or, if negative, charges) tokens.
+    #[inline]
     pub(crate) fn refund_tokens(&mut self, weights: Weights, now: Tick) {
         if let Some(input) = &mut self.input {
             input.refund(weights.input, now);

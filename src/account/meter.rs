@@ -15,21 +15,23 @@ const STEP: f64 = 0.5;
 const SPAN: f64 = 15.0;
 
 impl Meter {
+    #[inline]
     pub(crate) fn count(&mut self, units: f64, now: Tick) {
-        while self
-            .steps
-            .front()
-            .is_some_and(|(began, _)| now.seconds_since(*began) > SPAN)
+        if let Some((began, counted)) = self.steps.back_mut()
+            && now.seconds_since(*began) < STEP
         {
+            *counted += units;
+            return;
+        }
+        let is_old = |(began, _): &(Tick, f64)| now.seconds_since(*began) > SPAN;
+        while self.steps.front().is_some_and(is_old) {
             self.steps.pop_front();
         }
-        match self.steps.back_mut() {
-            Some((began, counted)) if now.seconds_since(*began) < STEP => *counted += units,
-            _ => self.steps.push_back((now, units)),
-        }
+        self.steps.push_back((now, units));
     }
 
     /// A second, over the span or what there was of it; `None` if that is too short to tell.
+    #[inline]
     pub(crate) fn rate(&self, now: Tick) -> Option<f64> {
         let (began, _) = self.steps.front()?;
         let seconds = now.seconds_since(*began);

@@ -21,6 +21,7 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     /// `rate` units a second, full from the start. A rate that is no positive number gives one unit a day.
+    #[inline]
     pub(crate) fn new(rate: f64, capacity: f64, now: Tick) -> Self {
         let interval = interval(rate);
         let capacity = if capacity.is_finite() { capacity.max(1.0) } else { 1.0 };
@@ -32,11 +33,13 @@ impl Bucket {
     }
 
     /// Units that the full bucket holds.
+    #[inline]
     pub(crate) const fn capacity(&self) -> f64 {
         self.capacity
     }
 
     /// Units a second.
+    #[inline]
     pub(crate) fn rate(&self) -> f64 {
         1.0 / self.interval
     }

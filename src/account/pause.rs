@@ -20,6 +20,7 @@ pub(crate) struct Pause {
 impl Pause {
     /// Moves the end later, never earlier: a smaller hint that comes after a larger one says nothing against it. True if
     /// that moved it.
+    #[inline]
     pub(crate) fn extend(&mut self, until: Tick) -> bool {
         let moved = self.until.is_none_or(|known| until > known);
         if moved {
@@ -32,11 +33,13 @@ impl Pause {
     }
 
     /// The end, if it has not come.
+    #[inline]
     pub(crate) fn until(self, now: Tick) -> Option<Tick> {
         self.until.filter(|until| *until > now)
     }
 
     /// The lane was answered well: true if that is the first time since its pause.
+    #[inline]
     pub(crate) fn end(&mut self, now: Tick) -> bool {
         let first = !self.ended && self.until.is_some_and(|until| until <= now);
         self.ended |= first;
@@ -44,6 +47,7 @@ impl Pause {
     }
 
     /// Starts a second while the lane comes back from a pause, where nothing else paces it.
+    #[inline]
     pub(crate) fn ramp(self, now: Tick) -> Option<f64> {
         let since = now.since(self.until.filter(|until| *until <= now)?);
         (since < RAMP).then(|| 2f64.powf(since.as_secs_f64()))

@@ -28,6 +28,7 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
+    #[inline]
     pub(crate) fn bound(&self) -> Option<Tick> {
         Some(self.bound).filter(|bound| *bound < Tick::NEVER)
     }
@@ -58,15 +59,18 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    #[inline]
     pub(crate) const fn len(&self) -> u32 {
         self.load.starts
     }
 
     /// All that stand in it.
+    #[inline]
     pub(crate) const fn load(&self) -> Load {
         self.load
     }
 
+    #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.head.is_none()
     }
@@ -149,6 +153,7 @@ impl<T> Waiters<T> {
     }
 
     /// The one in this place, while it waits.
+    #[inline]
     pub(crate) fn get(&self, place: Place) -> Option<&Waiter> {
         match self.slot(place.slot)? {
             Slot::Waiting { stamp, waiter } if *stamp == place.stamp => Some(waiter),
@@ -156,6 +161,7 @@ impl<T> Waiters<T> {
         }
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut Waiter> {
         match self.slot_mut(place.slot)? {
             Slot::Waiting { stamp, waiter } if *stamp == place.stamp => Some(waiter),
@@ -164,6 +170,7 @@ impl<T> Waiters<T> {
     }
 
     /// Joins the end of a line. `None` if there is no number left for one more.
+    #[inline]
     pub(crate) fn join(
         &mut self,
         line: &mut Line,
@@ -218,12 +225,14 @@ impl<T> Waiters<T> {
     }
 
     /// The head of a line: its order among all, and what it waits for.
+    #[inline]
     pub(crate) fn head(&self, line: &Line) -> Option<(u64, &Waiter)> {
         let waiter = self.waiter(line.head?)?;
         Some((waiter.order, waiter))
     }
 
     /// Takes the head out of its line and answers it; gives its waker.
+    #[inline]
     pub(crate) fn answer_head(&mut self, line: &mut Line, answer: T) -> Option<Waker> {
         let head = line.head?;
         self.unlink(line, head);
@@ -231,6 +240,7 @@ impl<T> Waiters<T> {
     }
 
     /// Takes out of a line, and answers, all that match; gives their wakers.
+    #[inline]
     pub(crate) fn answer_where(
         &mut self,
         line: &mut Line,
@@ -272,6 +282,7 @@ impl<T> Waiters<T> {
     }
 
     /// Leaves the line that it waits in.
+    #[inline]
     pub(crate) fn leave(&mut self, place: Place, line: &mut Line) {
         if self.get_mut(place).is_some() {
             self.unlink(line, place.slot);

@@ -11,6 +11,7 @@ impl Tick {
     /// Later than any time that is reached.
     pub(crate) const NEVER: Self = Self(i64::MAX);
 
+    #[inline]
     pub(crate) fn at(instant: Instant, base: Instant) -> Self {
         match instant.checked_duration_since(base) {
             Some(since) => Self::default() + since,
@@ -19,21 +20,25 @@ impl Tick {
     }
 
     /// The clock's instant, if the clock can tell it.
+    #[inline]
     pub(crate) fn instant(self, base: Instant) -> Option<Instant> {
         base.checked_add(Duration::from_nanos(u64::try_from(self.0).unwrap_or(0)))
     }
 
     /// From `earlier` to this; zero if it is not earlier.
+    #[inline]
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
     /// Seconds from `earlier` to this, negative if it is later.
+    #[inline]
     pub(crate) fn seconds_since(self, earlier: Self) -> f64 {
         self.0.saturating_sub(earlier.0) as f64 / 1e9
     }
 
     /// This many seconds later (or earlier), rounded up: an admission a nanosecond early is one too many.
+    #[inline]
     pub(crate) fn plus_seconds(self, seconds: f64) -> Self {
         // without `ceil`, which is a call where the processor is not known to have it
         let nanos = seconds * 1e9;
