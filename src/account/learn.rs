@@ -217,7 +217,7 @@ impl Rate {
         };
         // what was let through already, and much faster, shows that the limit counts by another unit
         let elapsed = self.begun.map_or(0.0, |begun| now.seconds_since(begun)).max(1.0);
-        let believable = |rate: &f64| untold && *rate >= BELIEVABLE * self.accepted() / elapsed;
+        let believable = |rate: &f64| untold && *rate > 0.0 && *rate >= BELIEVABLE * self.accepted() / elapsed;
         if let Some(rate) = told.filter(believable) {
             self.told = true;
             self.find(rate);
@@ -323,7 +323,8 @@ impl Rate {
             return None;
         }
         if self.long_hint && since < SATURATED {
-            return Some(self.accepted() / ready.seconds_since(self.begun?).max(1.0));
+            // where all were refused one may still be let through: nothing at all would be a rate that never grows
+            return Some(self.accepted().max(1.0) / ready.seconds_since(self.begun?).max(1.0));
         }
         let starts = (self.accepted() - accepted).max(1.0);
         let telling = |rate: f64| guessing || starts >= ENOUGH || rate < 0.6 * current;
@@ -364,7 +365,8 @@ impl Rate {
 
     /// The traffic grew too fast: half of it, and slowly up again.
     pub(crate) fn slow_down(&mut self, now: Tick) {
-        if let (None, Some(going)) = (self.base(), self.current(now).or_else(|| self.meter.rate(now))) {
+        let measured = || self.meter.rate(now).filter(|rate| *rate > 0.0);
+        if let (None, Some(going)) = (self.base(), self.current(now).or_else(measured)) {
             self.find(going);
         }
         self.scale = (self.scale * 0.5).max(0.02);
@@ -419,5 +421,40 @@ fn first_guard(search: Search) -> f64 {
     match search {
         Search::Found { rate, .. } if rate >= FAST => 0.0,
         _ => GUARD_FIRST,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HINT: Duration = Duration::from_secs(7);
+
+    /// No rate is nothing, which would never grow again.
+    #[test]
+    fn a_lane_whose_every_start_was_refused_is_not_shut() {
+        let mut now = Tick::default();
+        let mut rate = Rate::free(now);
+        let first = rate.start(now);
+        rate.refused(first, Some(HINT), now);
+        rate.tick(true, now);
+        now = now + HINT;
+        let second = rate.start(now);
+        rate.refused(second, Some(HINT), now);
+        let per_second = rate.current(now).unwrap();
+        assert!(per_second > 1.0 / 60.0, "{per_second}");
+    }
+
+    /// The same where the traffic is said to have grown too fast.
+    #[test]
+    fn slowing_down_from_nothing_is_not_for_ever() {
+        let mut now = Tick::default();
+        let mut rate = Rate::free(now);
+        let first = rate.start(now);
+        rate.take_back(now);
+        now = now + HINT;
+        rate.slow_down(now);
+        rate.answered(first, None, now);
+        assert!(rate.current(now).is_none_or(|rate| rate > 0.01));
     }
 }
