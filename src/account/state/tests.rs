@@ -116,7 +116,8 @@ impl World {
         let now = self.now;
         let lane = self.state.lane(key, || name, now);
         match self.step(|state, now, woken| state.try_start(lane, weights, retry, bound, now, woken)) {
-            Ask::Answered(answer) => self.answer(answer, now),
+            Ask::Granted(grant) => self.answer(Ok(grant), now),
+            Ask::Refused(refusal) => self.answer(Err(refusal), now),
             Ask::Wait => {
                 let place = self.state.join(lane, weights, retry, bound).unwrap();
                 self.waiting.push(Task {
