@@ -165,7 +165,7 @@ impl Counters {
 
     /// When a start of these weights fits, behind these others. A start `on_credit` is one that the provider has said it has
     /// room for beyond the even pace; only the pace is spared it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn ready_at(&self, weights: Weights, ahead: Load, on_credit: bool, now: Tick) -> Tick {
         let mut ready = Tick::default();
         if let Some(requests) = &self.requests

@@ -207,16 +207,17 @@ impl Account {
         let key = shared.names.key(asked, &shared.hasher);
         // worked out before the lock, and only where it counts
         let size = shared.sizes.count.then(size);
-        let mut woken = Vec::new();
         let (mut state, now) = (shared.lock(), shared.now());
         let lane = state.lane(key, || shared.names.name(asked), now);
         let weights = size.map_or(Weights::default(), |size| state.weigh(lane, &size, &shared.sizes));
-        let asking = match state.try_start(lane, weights, retry, bound, now, &mut woken) {
-            Ask::Granted(grant) => {
-                drop(state);
-                wake(woken);
-                return Asking::Granted(grant);
-            }
+        // those that came before, in whatever lane, go first
+        let before = state.is_waited_for().then(|| {
+            let mut woken = Vec::new();
+            (state.settle(now, &mut woken), woken)
+        });
+        let blocked = before.as_ref().and_then(|(blocked, _)| *blocked);
+        let asking = match state.try_start(lane, weights, retry, bound, blocked, now) {
+            Ask::Granted(grant) => Asking::Granted(grant),
             Ask::Refused(refusal) => Asking::Refused(refusal),
             Ask::Wait => match state.join(lane, weights, retry, bound) {
                 Some(place) => Asking::Queued(place, bound),
@@ -224,7 +225,9 @@ impl Account {
             },
         };
         drop(state);
-        wake(woken);
+        if let Some((_, woken)) = before {
+            wake(woken);
+        }
         asking
     }
 
@@ -286,11 +289,8 @@ impl std::fmt::Debug for Account {
 }
 
 /// With no lock held: a waker may do anything.
-#[inline]
 fn wake(woken: Vec<Waker>) {
-    if !woken.is_empty() {
-        woken.into_iter().for_each(Waker::wake);
-    }
+    woken.into_iter().for_each(Waker::wake);
 }
 
 /// What becomes of one that asks.

@@ -245,7 +245,14 @@ impl State {
         }
     }
 
-    /// Grants a start at once, if nobody is ahead and it fits; else says why not.
+    /// Does anybody wait?
+    #[inline]
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.busy.is_empty()
+    }
+
+    /// Grants a start at once, if nobody is ahead and it fits; else says why not. Those that came before, in whatever lane, go
+    /// first: `blocked` is what [`settle`](Self::settle) says of them.
     #[inline]
     pub(crate) fn try_start(
         &mut self,
@@ -253,11 +260,9 @@ impl State {
         weights: Weights,
         retry: bool,
         bound: Option<Tick>,
+        blocked: Option<bool>,
         now: Tick,
-        woken: &mut Vec<Waker>,
     ) -> Ask {
-        // those that came before, in whatever lane, go first
-        let blocked = self.settle(now, woken);
         self.refresh(lane, now);
         let ahead = self.lanes.get(lane as usize).map_or(Load::default(), |lane| {
             if retry {
@@ -514,8 +519,8 @@ impl State {
     /// Something changed, or somebody comes: grants what now fits to those that wait, and sets the timer anew. Says whether
     /// one of them waits for a limit of all lanes, and whether that is a retry.
     #[inline]
-    fn settle(&mut self, now: Tick, woken: &mut Vec<Waker>) -> Option<bool> {
-        if self.busy.is_empty() {
+    pub(crate) fn settle(&mut self, now: Tick, woken: &mut Vec<Waker>) -> Option<bool> {
+        if !self.is_waited_for() {
             return None;
         }
         let next = self.dispatch(now, woken);
@@ -558,7 +563,8 @@ impl State {
 
     /// When a start fits, behind others. What was learnt may change before it is their turn: only what is configured is
     /// known of the time that they take.
-    #[inline]
+    // what it gives is large, and most of it never made
+    #[inline(always)]
     fn when(&self, lane: u32, weights: Weights, ahead: Load, now: Tick) -> When {
         let Some(lane) = self.lanes.get(lane as usize) else {
             return When::Never(Refusal::lost());
@@ -697,7 +703,7 @@ impl State {
     /// The same where that concerns nobody who waits; false if somebody does, and nothing was done.
     #[inline]
     pub(crate) fn finish_alone(&mut self, grant: &Grant) -> bool {
-        let alone = self.busy.is_empty();
+        let alone = !self.is_waited_for();
         if alone {
             self.let_go(grant);
         }

@@ -112,8 +112,9 @@ impl Sub<Duration> for Tick {
 /// In 64 bits all the way: 128 of them, as `as_nanos` gives, are slow to narrow.
 #[inline]
 fn nanos(duration: Duration) -> i64 {
-    let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
-    seconds
-        .saturating_mul(1_000_000_000)
-        .saturating_add(i64::from(duration.subsec_nanos()))
+    const MOST: u64 = i64::MAX as u64 / 1_000_000_000;
+    match duration.as_secs() {
+        seconds @ 0..MOST => seconds as i64 * 1_000_000_000 + i64::from(duration.subsec_nanos()),
+        _ => i64::MAX,
+    }
 }
