@@ -260,12 +260,33 @@ fn the_timer_is_handed_on_by_one_that_is_granted() {
             thread::spawn(move || {
                 let permit = block_on(ask(&account, None)).unwrap();
                 hands.move_to(hands.passed() + LONG);
-                drop(permit);
+                // not given back yet, since that would wake the other too
+                permit
             })
         });
         hands.move_to(LONG);
-        join(others);
-        drop(first);
+        drop((first, others.map(|other| other.join().unwrap())));
+        is_whole(&account);
+    });
+}
+
+/// The one that holds the timer is woken and slow to come; one that asks in the meantime finds its start granted, and wakes
+/// the other, who must see to the time after.
+#[test]
+fn the_timer_is_handed_on_by_one_that_only_asks() {
+    in_every_order(|| {
+        let hands = Hands::new();
+        let (account, first, slow) = paced(&hands);
+        let other = thread::spawn({
+            let account = account.clone();
+            move || block_on(ask(&account, None)).unwrap()
+        });
+        hands.move_to(LONG);
+        let refused = look(&mut ask(&account, Some(hands.now())));
+        assert!(matches!(refused, Poll::Ready(Err(_))), "{refused:?}");
+        hands.move_to(2 * LONG);
+        drop((other.join().unwrap(), first));
+        drop(slow);
         is_whole(&account);
     });
 }
