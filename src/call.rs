@@ -237,8 +237,12 @@ impl<'a> Call<'a> {
         let (clock, mut began) = (self.clock(), None);
         let mut admitted = poll_fn(|cx| {
             let polled = start.as_mut().poll(cx);
-            if polled.is_pending() {
-                began.get_or_insert_with(|| clock.now());
+            if polled.is_pending() && began.is_none() {
+                began = Some(clock.now());
+                self.tell(|call| Event::Queued {
+                    call,
+                    attempt: self.outcome.sends().saturating_add(1),
+                });
             }
             polled
         })
@@ -416,6 +420,12 @@ impl<'a> Call<'a> {
                     until: until(at),
                 },
                 Change::Resumed => Event::Resumed { call, lane: &lane },
+                Change::QuotaHeld { until: at } => Event::QuotaHeld {
+                    call,
+                    lane: &lane,
+                    until: until(at),
+                },
+                Change::QuotaReleased => Event::QuotaReleased { call, lane: &lane },
                 Change::BreakerOpened { until: at } => Event::BreakerOpened {
                     call,
                     lane: &lane,
