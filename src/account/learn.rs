@@ -160,20 +160,22 @@ impl Rate {
     /// The rate to start at, and `None` if nothing is known that would slow it.
     #[inline]
     pub(crate) fn current(&self, now: Tick) -> Option<f64> {
-        let base = match self.search {
-            Search::Free => return None,
-            Search::Start { since } => {
-                return Some(SLOW_START * 2f64.powf((now.seconds_since(since) / SLOW_START_DOUBLES).min(30.0)));
-            }
-            Search::Found { rate, .. } => rate,
-        };
-        let spare = self.spare(now);
+        if let Search::Start { since } = self.search {
+            return Some(SLOW_START * 2f64.powf((now.seconds_since(since) / SLOW_START_DOUBLES).min(30.0)));
+        }
+        let (learnt, spare) = (self.learnt()?, self.spare(now));
         let faster = if spare > credit::MARGIN {
             (spare - credit::MARGIN) / credit::HORIZON
         } else {
             0.0
         };
-        Some(base * (1.0 - self.guard) * self.scale + faster)
+        Some(learnt + faster)
+    }
+
+    /// The same without what credit adds for a moment, and `None` too while it is still looked for.
+    #[inline]
+    pub(crate) fn learnt(&self) -> Option<f64> {
+        Some(self.base()? * (1.0 - self.guard) * self.scale)
     }
 
     /// Credit that may be spent faster than the rate. A rate configured below the provider's is the user's own limit, which
@@ -244,6 +246,7 @@ impl Rate {
         }
     }
 
+    #[inline]
     fn base(&self) -> Option<f64> {
         match self.search {
             Search::Found { rate, .. } => Some(rate),
