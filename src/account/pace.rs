@@ -3,10 +3,9 @@
 use super::tick::{Span, Tick};
 
 /// Lateness of a timer that is made up for. tokio's timer is a millisecond wide; without this, every wake-up's lateness is
-/// lost, and at 1,000 starts a second half of the rate with it. A busy machine is later than that; but no second may have
-/// more than a hundredth too many starts in it, so that no more than this is made up for.
-const SLACK: Span = Span::millis(8);
-/// What rounding up twice adds must not make a full bucket wait.
+/// lost, and at 1,000 starts a second half of the rate with it.
+const SLACK: Span = Span::millis(5);
+/// What rounding up twice adds, taken off again: it must not make a full bucket wait.
 const ROUNDING: Span = Span::exactly(2);
 
 /// A bucket that fills at a steady rate and is drained by starts.

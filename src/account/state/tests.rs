@@ -329,7 +329,7 @@ impl World {
             let mut sum = 0.0;
             for (end, weights) in &self.starts[first..] {
                 // the last one may be heavier than all there is at once, if it was all there
-                let allowed = rate * (end.seconds_since(*begin) + 0.009) + burst;
+                let allowed = rate * (end.seconds_since(*begin) + 0.006) + burst;
                 assert!(sum <= allowed + 1e-3, "{sum} in {}", end.seconds_since(*begin));
                 sum += weight(weights);
                 if weight(weights) <= burst {
