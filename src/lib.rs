@@ -80,8 +80,10 @@ mod transport;
 
 pub use account::{
     Account, AccountBuilder, AccountStatus, BreakerStatus, BuildError, Charge, Cost, LaneName, LaneStatus, Limits,
-    Permit, Usage,
+    Permit, StoreStatus, Usage,
 };
+#[cfg(feature = "redis")]
+pub use account::{RedisStore, StoreError};
 pub use backoff::{Backoff, Jitter};
 pub use classify::{Cause, Class, Classifier, Classify, Delivery, Layer, Ruling, Scope, Seen, Verdict};
 pub use clock::Clock;
