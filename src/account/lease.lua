@@ -73,8 +73,9 @@ local function prune(key, longest)
   redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now))
   redis.call('ZREMRANGEBYSCORE', key, string.format('%.0f', now + longest + 1e6), '+inf')
 end
-prune(live, LIVE)
+-- the first of all, since it is the one that is refused, and the script with it, where there is no memory left
 zadd(live, now + LIVE, process)
+prune(live, LIVE)
 redis.call('PEXPIRE', live, 60000)
 if stepped then redis.call('DEL', waiting, waiting_until); ahead = 0 end
 if ahead > 0 then

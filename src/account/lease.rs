@@ -128,7 +128,8 @@ impl Lease {
     /// The next start that is too late to be made.
     pub(crate) fn forfeit(&mut self, now: Tick) -> Option<Slot> {
         let late = self.late;
-        self.slots.pop_front_if(|slot| now.seconds_since(slot.due) > late)
+        let late = self.slots.front().is_some_and(|slot| now.seconds_since(slot.due) > late);
+        late.then(|| self.slots.pop_front()).flatten()
     }
 
     /// When the last start that is lent is due.

@@ -1,8 +1,10 @@
 //! One account over many processes, against a Redis server of the test's own (`apt-get install redis-server`). Each account
 //! here is a process of its own as far as the store can tell; `processes` makes real ones of them.
 
+mod faults;
 mod flight;
 mod known;
+mod processes;
 mod rates;
 mod secrets;
 
