@@ -20,7 +20,7 @@ const SPELL: f64 = 0.25;
 const MOST: f64 = 64.0;
 /// A start may be late by so long, and by the time to the next one: with it no second has more than 2 % and one start above the
 /// rate, and without it whatever a busy machine wakes up too late would be lost.
-const LATE: f64 = 0.020;
+const LATE: f64 = 0.015;
 
 /// A place among those in flight everywhere; the number is the process's own.
 pub(crate) type Seat = NonZeroU32;
@@ -128,7 +128,10 @@ impl Lease {
     /// The next start that is too late to be made.
     pub(crate) fn forfeit(&mut self, now: Tick) -> Option<Slot> {
         let late = self.late;
-        let late = self.slots.front().is_some_and(|slot| now.seconds_since(slot.due) > late);
+        let late = self
+            .slots
+            .front()
+            .is_some_and(|slot| now.seconds_since(slot.due) > late);
         late.then(|| self.slots.pop_front()).flatten()
     }
 

@@ -12,7 +12,6 @@ mod headers;
 mod hold;
 mod lane;
 mod learn;
-#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "nothing is lent without a store"))]
 mod lease;
 mod limits;
 mod meter;
@@ -25,10 +24,6 @@ mod redis;
 mod size;
 mod state;
 mod status;
-#[cfg_attr(
-    not(feature = "redis"),
-    allow(dead_code, reason = "nothing is asked without a store")
-)]
 mod store;
 mod sync;
 mod tick;

@@ -43,7 +43,7 @@ const HORIZON_MICROS: u128 = super::lease::HORIZON.as_micros();
 /// process, whatever the number of its tasks; a few processes with an even load can be given a part of the rate each.
 ///
 /// **How large?** One call of a script for about a quarter of a second of a process's starts, and two a second from a process
-/// that has nothing to start: the smallest server is enough for hundreds of processes. A few kilobytes are kept. Nothing needs
+/// that waits for nothing (one in five seconds once it is idle): the smallest server is enough for hundreds of processes. A few kilobytes are kept. Nothing needs
 /// to survive a restart. Let it not evict keys (`maxmemory-policy noeviction`), and be near: a call that waits for nothing else
 /// waits for one round trip.
 ///

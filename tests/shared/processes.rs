@@ -21,22 +21,18 @@ async fn worker() {
         .redis(store)
         .build()
         .unwrap();
-    let tasks: Vec<_> = (0..20)
-        .map(|_| {
-            let account = account.clone();
-            tokio::spawn(async move {
-                loop {
-                    let permit = admit(&account).await;
-                    eprintln!("started");
-                    tokio::time::sleep(ms(20)).await;
-                    drop(permit);
-                }
-            })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
+    for _ in 0..20 {
+        let account = account.clone();
+        tokio::spawn(async move {
+            loop {
+                let permit = admit(&account).await;
+                eprintln!("started");
+                tokio::time::sleep(ms(20)).await;
+                drop(permit);
+            }
+        });
     }
+    std::future::pending().await
 }
 
 struct Worker(Child);

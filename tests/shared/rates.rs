@@ -195,6 +195,24 @@ async fn callers_that_leave_lose_nothing_for_the_others() {
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
 }
 
+/// The task that asks the store ends with its runtime, and begins anew in the next.
+#[test]
+fn another_runtime_takes_over() {
+    let server = RedisServer::start();
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+    };
+    let first = runtime();
+    let account = first.block_on(member(&server, |account| account.requests_per_minute(12_000)));
+    first.block_on(async { drop(admit(&account).await) });
+    drop(first);
+    runtime().block_on(async { drop(admit(&account).await) });
+    assert_eq!(account.status().store, shared(&account));
+}
+
 /// The task that asks the store holds no account, and ends with it.
 #[tokio::test]
 async fn with_the_account_goes_its_connection() {

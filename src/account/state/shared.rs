@@ -485,3 +485,6 @@ impl Scope {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
