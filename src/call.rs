@@ -271,18 +271,18 @@ impl<'a> Call<'a> {
         Some(permit)
     }
 
-    /// Notes what may still be asked of a request that goes with this send.
+    /// Notes what may still be asked of a request that cannot be kept.
     fn keep(&self, permit: &mut Admitted, outgoing: &Outgoing) {
         let request = outgoing.request();
-        let streams = request.body().is_some_and(|body| body.as_bytes().is_none());
-        if streams || self.outcome.sends().saturating_add(1) >= self.policy.max_attempts {
+        if request.body().is_some_and(|body| body.as_bytes().is_none()) {
             permit.keep(&Asked::of(request));
         }
     }
 
-    /// Is the send that was counted the last one?
-    pub(crate) const fn is_last(&self) -> bool {
-        self.outcome.sends() >= self.policy.max_attempts
+    /// Is the request to be kept while the send that was counted is on its way? To be sent again, or because nobody was asked
+    /// for this send: its lane is told only if its answer has something to say of it, which is seldom, and a clone costs less.
+    pub(crate) const fn keeps_request(&self, permit: &Admitted) -> bool {
+        self.outcome.sends() < self.policy.max_attempts || !permit.is_asked()
     }
 
     /// Counts a send; what it must not outlast is the answer.

@@ -257,7 +257,9 @@ fn run(
             };
             let limit = call.start_attempt();
             let mut ended = {
-                let sent = next.clone().run(outgoing.send(call.is_last()), call.extensions);
+                let sent = next
+                    .clone()
+                    .run(outgoing.send(call.keeps_request(&permit)), call.extensions);
                 let sent = limit.cut(&*parts.clock, sent).await;
                 call.arrived(sent)
             };

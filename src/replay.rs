@@ -14,7 +14,7 @@ use crate::policy::{Replay, RetryPolicy};
 /// A request on its way: whole as long as it may be sent once more.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    /// After the last send nothing but its method and URL.
+    /// Once it is not kept any more nothing but its method and URL.
     request: Request,
     /// Why it is not whole any more.
     spent: Option<Why>,
@@ -87,10 +87,10 @@ impl Outgoing {
         }
     }
 
-    /// What to send next. A clone is kept of it, unless this is the `last` time or it cannot be cloned. The original goes
-    /// first, since its maps may have room for the headers that the transport adds.
-    pub(crate) fn send(&mut self, last: bool) -> Request {
-        let copy = if last { None } else { self.request.try_clone() };
+    /// What to send next. A clone of it is kept if there is need for it and it can be cloned. The original goes first, since
+    /// its maps may have room for the headers that the transport adds.
+    pub(crate) fn send(&mut self, keep: bool) -> Request {
+        let copy = if keep { self.request.try_clone() } else { None };
         let kept = copy.unwrap_or_else(|| {
             self.spent = Some(self.unkept);
             Request::new(self.method().clone(), self.url().clone())

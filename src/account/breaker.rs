@@ -103,7 +103,7 @@ impl Breaker {
     /// Lets an attempt pass; to be called only if it may.
     #[inline]
     pub(crate) fn pass(&mut self, now: Tick) -> Pass {
-        let probe = self.position(now) == (Position::HalfOpen { probing: None });
+        let probe = matches!(self.position(now), Position::HalfOpen { probing: None });
         if probe {
             self.position = Position::HalfOpen {
                 probing: Some(now + LEASE),

@@ -31,7 +31,10 @@ impl Ceiling {
     /// The most that may be in flight, if there is a limit.
     #[inline]
     pub(crate) fn limit(&self) -> Option<u32> {
-        self.configured.into_iter().chain(self.learnt).min()
+        match (self.configured, self.learnt) {
+            (Some(configured), Some(learnt)) => Some(configured.min(learnt)),
+            (limit, None) | (None, limit) => limit,
+        }
     }
 
     #[inline]

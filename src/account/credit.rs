@@ -136,8 +136,9 @@ impl Credit {
     }
 
     /// What may be spent faster than the pace, of a limit that is no more than `per_minute`.
+    #[inline]
     pub(super) fn spare(&self, sent: u64, per_minute: f64, now: Tick) -> f64 {
-        match self.newest {
+        match &self.newest {
             Some(newest) if now >= self.distrust_until && newest.is_within(per_minute) => match newest.refill {
                 Refill::Steady(_) => newest.left(sent),
                 Refill::Whole(_) | Refill::Soon | Refill::Unknown => 0.0,
@@ -147,8 +148,9 @@ impl Credit {
     }
 
     /// If nothing is left: the earliest time at which something is again.
+    #[inline]
     pub(super) fn not_before(&self, sent: u64, now: Tick) -> Tick {
-        let Some(newest) = self.newest.filter(|_| self.most_remaining >= TELLING) else {
+        let Some(newest) = self.newest.as_ref().filter(|_| self.most_remaining >= TELLING) else {
             return Tick::default();
         };
         let left = newest.left(sent);

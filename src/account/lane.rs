@@ -187,6 +187,11 @@ impl<'a> Asked<'a> {
         }
     }
 
+    /// How large its body is.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.body.len()
+    }
+
     /// The model that the request names: at the top level of a JSON body, or in its path. Else the path itself.
     fn model(&self) -> std::borrow::Cow<'a, str> {
         use std::borrow::Cow;
@@ -236,13 +241,17 @@ impl std::fmt::Debug for LaneNames {
 }
 
 impl LaneNames {
+    #[inline]
     pub(crate) fn key(&self, asked: &Asked<'_>, hasher: &RandomState) -> LaneKey {
-        if let Asked {
-            url: None, model: None, ..
-        } = asked
-        {
-            return LaneKey::BY_HAND;
+        match asked {
+            Asked {
+                url: None, model: None, ..
+            } => LaneKey::BY_HAND,
+            _ => self.hashed(asked, hasher),
         }
+    }
+
+    fn hashed(&self, asked: &Asked<'_>, hasher: &RandomState) -> LaneKey {
         let mut hash = hasher.build_hasher();
         if let (Some(by), Some(url), Some(headers)) = (&self.by, asked.url, asked.headers) {
             by(url, headers).hash(&mut hash);

@@ -34,8 +34,8 @@ const LONG_HINT: Duration = Duration::from_secs(5);
 /// After a first refusal the burst before it is thought to be allowed once for each wait that was told, but no more of it
 /// than this: the next refusal tells the rate, and a wild guess costs many of them.
 const FIRST_GUESS: f64 = 20.0;
-/// A guess grows by a tenth this often, until the next refusal or until it is none any more.
-const GUESS_GROWS: f64 = 2.0;
+/// A guess grows by a tenth this often, in seconds, until the next refusal or until it is none any more.
+const GUESS_GROWS: u64 = 2;
 const FASTEST: f64 = 100_000.0;
 /// A rate that headers tell is taken for a misunderstanding below this part of what was let through.
 const BELIEVABLE: f64 = 0.3;
@@ -108,6 +108,14 @@ pub(crate) struct Stamp {
     at: Tick,
 }
 
+impl Stamp {
+    /// When it was made.
+    #[inline]
+    pub(crate) const fn at(self) -> Tick {
+        self.at
+    }
+}
+
 impl Rate {
     fn new(search: Search, configured: Option<f64>, now: Tick) -> Self {
         Self {
@@ -150,36 +158,48 @@ impl Rate {
     }
 
     /// The rate to start at, and `None` if nothing is known that would slow it.
+    #[inline]
     pub(crate) fn current(&self, now: Tick) -> Option<f64> {
         if let Search::Start { since } = self.search {
             return Some(SLOW_START * 2f64.powf((now.seconds_since(since) / SLOW_START_DOUBLES).min(30.0)));
         }
-        Some(self.learnt()? + (self.spare(now) - credit::MARGIN).max(0.0) / credit::HORIZON)
+        let (learnt, spare) = (self.learnt()?, self.spare(now));
+        let faster = if spare > credit::MARGIN {
+            (spare - credit::MARGIN) / credit::HORIZON
+        } else {
+            0.0
+        };
+        Some(learnt + faster)
     }
 
     /// The same without what credit adds for a moment, and `None` too while it is still looked for.
+    #[inline]
     pub(crate) fn learnt(&self) -> Option<f64> {
         Some(self.base()? * (1.0 - self.guard) * self.scale)
     }
 
     /// Credit that may be spent faster than the rate. A rate configured below the provider's is the user's own limit, which
     /// no credit lifts.
+    #[inline]
     fn spare(&self, now: Tick) -> f64 {
         let per_minute = self.configured.map_or(f64::INFINITY, |configured| configured * 60.0);
         self.credit.spare(self.sent, per_minute, now)
     }
 
     /// Is the next start one that the provider has said it has room for beyond the even pace?
+    #[inline]
     pub(crate) fn is_on_credit(&self, now: Tick) -> bool {
         self.spare(now) > credit::MARGIN
     }
 
     /// Headers say that nothing is left: the earliest time at which something is again.
+    #[inline]
     pub(crate) fn not_before(&self, now: Tick) -> Tick {
         self.credit.not_before(self.sent, now)
     }
 
     /// A start was made.
+    #[inline]
     pub(crate) fn start(&mut self, now: Tick) -> Stamp {
         self.begun.get_or_insert(now);
         self.sent += 1;
@@ -226,6 +246,7 @@ impl Rate {
         }
     }
 
+    #[inline]
     fn base(&self) -> Option<f64> {
         match self.search {
             Search::Found { rate, .. } => Some(rate),
@@ -377,24 +398,33 @@ impl Rate {
     }
 
     /// Time has passed in peace.
+    #[inline]
     pub(crate) fn tick(&mut self, waiting: bool, now: Tick) {
         self.backlog = if waiting { self.backlog.or(Some(now)) } else { None };
+        let due = match self.search {
+            Search::Free | Search::Start { .. } => return,
+            Search::Found {
+                growing: Some(since), ..
+            } => since + Duration::from_secs(GUESS_GROWS),
+            Search::Found { growing: None, .. } if self.ramping => self.clean_since + self.probe_after.max(RAMP_STEP),
+            Search::Found { growing: None, .. } => self.clean_since + self.probe_after,
+        };
+        if now >= due {
+            self.ask_for_more(now);
+        }
+    }
+
+    #[cold]
+    fn ask_for_more(&mut self, now: Tick) {
         if let Search::Found {
             rate,
             growing: Some(since),
         } = &mut self.search
         {
-            let steps = (now.seconds_since(*since) / GUESS_GROWS).floor().max(0.0);
+            let seconds = GUESS_GROWS as f64;
+            let steps = (now.seconds_since(*since) / seconds).floor().max(0.0);
             *rate = (*rate * 1.1f64.powf(steps)).min(FASTEST);
-            *since = since.plus_seconds(steps * GUESS_GROWS);
-            return;
-        }
-        let peace = if self.ramping {
-            self.probe_after.max(RAMP_STEP)
-        } else {
-            self.probe_after
-        };
-        if self.search == Search::Free || now.since(self.clean_since) < peace {
+            *since = since.plus_seconds(steps * seconds);
             return;
         }
         let Search::Found { rate, .. } = &mut self.search else {

@@ -165,19 +165,19 @@ impl Counters {
 
     /// When a start of these weights fits, behind these others. A start `on_credit` is one that the provider has said it has
     /// room for beyond the even pace; only the pace is spared it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn ready_at(&self, weights: Weights, ahead: Load, on_credit: bool, now: Tick) -> Tick {
-        let requests = self.requests.as_ref().filter(|_| !on_credit);
-        let mut ready = requests.map_or(Tick::default(), |requests| {
-            requests.ready_behind(f64::from(ahead.starts), 1.0, now)
-        });
-        for (bucket, weight, ahead) in [
-            (&self.input, weights.input, ahead.weights.input),
-            (&self.output, weights.output, ahead.weights.output),
-        ] {
-            if let Some(bucket) = bucket {
-                ready = ready.max(bucket.ready_behind(ahead, weight, now));
-            }
+        let mut ready = Tick::default();
+        if let Some(requests) = &self.requests
+            && !on_credit
+        {
+            ready = ready.max(requests.ready_behind(f64::from(ahead.starts), 1.0, now));
+        }
+        if let Some(input) = &self.input {
+            ready = ready.max(input.ready_behind(ahead.weights.input, weights.input, now));
+        }
+        if let Some(output) = &self.output {
+            ready = ready.max(output.ready_behind(ahead.weights.output, weights.output, now));
         }
         if let Some(day) = &self.day {
             ready = ready.max(day.ready_at(ahead.starts, now));
@@ -187,16 +187,16 @@ impl Counters {
 
     #[inline]
     pub(crate) fn charge(&mut self, weights: Weights, on_credit: bool, now: Tick) {
-        let requests = self.requests.as_mut().filter(|_| !on_credit);
-        let buckets = [
-            (requests, 1.0),
-            (self.input.as_mut(), weights.input),
-            (self.output.as_mut(), weights.output),
-        ];
-        for (bucket, weight) in buckets {
-            if let Some(bucket) = bucket {
-                bucket.charge(weight, now);
-            }
+        if let Some(requests) = &mut self.requests
+            && !on_credit
+        {
+            requests.charge(1.0, now);
+        }
+        if let Some(input) = &mut self.input {
+            input.charge(weights.input, now);
+        }
+        if let Some(output) = &mut self.output {
+            output.charge(weights.output, now);
         }
         if let Some(day) = &mut self.day {
             day.charge(now);

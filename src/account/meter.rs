@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::tick::Tick;
+use super::tick::{Span, Tick};
 
 /// Counts over the last `SPAN` seconds, in steps, so that its size is the same at any rate.
 #[derive(Debug, Clone, Default)]
@@ -11,14 +11,14 @@ pub(crate) struct Meter {
     steps: VecDeque<(Tick, f64)>,
 }
 
-const STEP: f64 = 0.5;
+const STEP: Span = Span::millis(500);
 const SPAN: f64 = 15.0;
 
 impl Meter {
     #[inline]
     pub(crate) fn count(&mut self, units: f64, now: Tick) {
         if let Some((began, counted)) = self.steps.back_mut()
-            && now.seconds_since(*began) < STEP
+            && now < *began + STEP
         {
             *counted += units;
             return;

@@ -152,14 +152,18 @@ impl Account {
         async move {
             // left with before the wait, which would keep room for the answer
             let waiting = match self.ask_by_hand(&cost, deadline) {
-                Asking::Answered(answer, now) => return self.permit(answer, &cost, now),
+                Asking::Granted(grant) => return Ok(Permit::new(self.clone(), grant, 0)),
+                Asking::Refused(refusal) => return Err(self.refused(refusal).into()),
                 Asking::Queued(place, bound) => self.shared.wait(place, bound),
             };
-            let answer = waiting.await;
-            self.permit(answer, &cost, self.shared.now())
+            match waiting.await {
+                Ok(grant) => Ok(Permit::new(self.clone(), grant, 0)),
+                Err(refusal) => Err(self.refused(refusal).into()),
+            }
         }
     }
 
+    #[inline]
     fn ask_by_hand(&self, cost: &Cost, deadline: Option<Instant>) -> Asking {
         let bound = deadline.map(|deadline| Tick::at(deadline, self.shared.base));
         // the request will not be here when its answer is reported
@@ -168,39 +172,26 @@ impl Account {
         self.ask(&asked, || cost.size(), false, bound)
     }
 
-    fn permit(&self, answer: Answer, cost: &Cost, now: Tick) -> Result<Permit, RetryError> {
-        match answer {
-            Ok(grant) => Ok(Permit::new(
-                self.clone(),
-                grant,
-                self.shared.sizes.counted(|| cost.size()),
-            )),
-            Err(refusal) => {
-                let refused = self.refused(refusal, now);
-                Err(RetryError::refused(refused.reason, refused.retry_at))
-            }
-        }
-    }
-
     /// The same for the loop.
     pub(crate) async fn admit_call(
         &self,
         asked: &Asked<'_>,
-        size: impl Fn() -> Size,
+        size: impl FnOnce() -> Size,
         retry: bool,
         bound: Option<Tick>,
     ) -> Result<Admitted, Refused> {
-        let (answer, now) = match self.ask(asked, &size, retry, bound) {
-            Asking::Answered(answer, now) => (answer, now),
+        let answer = match self.ask(asked, size, retry, bound) {
+            Asking::Granted(grant) => Ok(grant),
+            Asking::Refused(refusal) => Err(refusal),
             // boxed, since most starts do not wait and would have room for it
-            Asking::Queued(place, bound) => (Box::pin(self.shared.wait(place, bound)).await, self.shared.now()),
+            Asking::Queued(place, bound) => Box::pin(self.shared.wait(place, bound)).await,
         };
         match answer {
             Ok(grant) => {
-                let permit = Permit::new(self.clone(), grant, self.shared.sizes.counted(size));
+                let permit = Permit::new(self.clone(), grant, asked.bytes());
                 Ok(Admitted::asked(self.clone(), permit))
             }
-            Err(refusal) => Err(self.refused(refusal, now)),
+            Err(refusal) => Err(self.refused(refusal)),
         }
     }
 
@@ -214,28 +205,34 @@ impl Account {
     }
 
     /// A start at once, a refusal, or a place in the queue.
+    #[inline]
     fn ask(&self, asked: &Asked<'_>, size: impl FnOnce() -> Size, retry: bool, bound: Option<Tick>) -> Asking {
-        let shared = &self.shared;
+        let shared = &*self.shared;
         let key = shared.names.key(asked, &shared.hasher);
-        let size = shared.sizes.counted(size);
-        let mut woken = Vec::new();
+        // worked out before the lock, and only where it counts
+        let size = shared.sizes.count.then(size);
         let (mut state, now) = (shared.lock(), shared.now());
         let lane = state.lane(key, || shared.names.name(asked), now);
-        let weights = if shared.sizes.count {
-            state.weigh(lane, &size, &shared.sizes)
-        } else {
-            Weights::default()
-        };
-        let answer = match state.try_start(lane, weights, retry, bound, now, &mut woken) {
-            Ask::Answered(answer) => Asking::Answered(answer, now),
+        let weights = size.map_or(Weights::default(), |size| state.weigh(lane, &size, &shared.sizes));
+        // those that came before, in whatever lane, go first
+        let before = state.is_waited_for().then(|| {
+            let mut woken = Vec::new();
+            (state.settle(now, &mut woken), woken)
+        });
+        let blocked = before.as_ref().and_then(|(blocked, _)| *blocked);
+        let asking = match state.try_start(lane, weights, retry, bound, blocked, now) {
+            Ask::Granted(grant) => Asking::Granted(grant),
+            Ask::Refused(refusal) => Asking::Refused(refusal),
             Ask::Wait => match state.join(lane, weights, retry, bound) {
                 Some(place) => Asking::Queued(place, bound),
-                None => Asking::Answered(Err(state::Refusal::lost()), now),
+                None => Asking::Refused(state::Refusal::lost()),
             },
         };
         drop(state);
-        woken.into_iter().for_each(Waker::wake);
-        answer
+        if let Some((_, woken)) = before {
+            wake(woken);
+        }
+        asking
     }
 
     /// Counts a send that was made while the account was quiet.
@@ -248,10 +245,13 @@ impl Account {
         })
     }
 
-    fn refused(&self, refusal: state::Refusal, now: Tick) -> Refused {
+    #[cold]
+    fn refused(&self, refusal: state::Refusal) -> Refused {
         Refused {
             reason: refusal.reason,
-            retry_at: refusal.until.and_then(|until| self.shared.wall(until, now)),
+            retry_at: refusal
+                .until
+                .and_then(|until| self.shared.wall(until, self.shared.now())),
             remembered: refusal.remembered,
         }
     }
@@ -292,9 +292,15 @@ impl std::fmt::Debug for Account {
     }
 }
 
+/// With no lock held: a waker may do anything.
+fn wake(woken: Vec<Waker>) {
+    woken.into_iter().for_each(Waker::wake);
+}
+
 /// What becomes of one that asks.
 enum Asking {
-    Answered(Answer, Tick),
+    Granted(state::Grant),
+    Refused(state::Refusal),
     /// It waits, until then at most.
     Queued(Place, Option<Tick>),
 }
@@ -307,7 +313,14 @@ pub(crate) struct Refused {
     pub(crate) remembered: Option<Arc<Remembered>>,
 }
 
+impl From<Refused> for RetryError {
+    fn from(refused: Refused) -> Self {
+        Self::refused(refused.reason, refused.retry_at)
+    }
+}
+
 impl Shared {
+    #[inline]
     fn now(&self) -> Tick {
         Tick::at(self.clock.now(), self.base)
     }
@@ -318,6 +331,7 @@ impl Shared {
     }
 
     /// A panic while the state was locked left it as it was between two of its steps, each of which keeps it whole.
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -330,7 +344,7 @@ impl Shared {
             let now = self.now();
             change(&mut state, now, &mut woken)
         };
-        woken.into_iter().for_each(Waker::wake);
+        wake(woken);
         result
     }
 }

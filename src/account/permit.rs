@@ -5,7 +5,6 @@ use std::time::SystemTime;
 
 use super::hold::Remembered;
 use super::lane::{Known, LaneName};
-use super::size::Size;
 use super::state::{Changes, Grant, Heard, Payment};
 use super::sync::Ordering;
 use super::tick::Tick;
@@ -19,12 +18,13 @@ use crate::classify::{Class, Verdict};
 pub struct Permit {
     account: Account,
     grant: Grant,
-    size: Size,
+    /// Of the request: by what its answer says it took, the next ones are weighed.
+    bytes: usize,
 }
 
 impl Permit {
-    pub(super) const fn new(account: Account, grant: Grant, size: Size) -> Self {
-        Self { account, grant, size }
+    pub(super) const fn new(account: Account, grant: Grant, bytes: usize) -> Self {
+        Self { account, grant, bytes }
     }
 
     /// Says what the request took, and gives its place back.
@@ -60,8 +60,8 @@ impl Permit {
     fn correct(&self, usage: Usage) {
         let shared = &self.account.shared;
         if shared.sizes.count {
-            let (grant, size) = (&self.grant, &self.size);
-            shared.with(|state, now, woken| state.settle_usage(grant, size, usage, &shared.sizes, now, woken));
+            let (grant, bytes) = (&self.grant, self.bytes);
+            shared.with(|state, now, woken| state.settle_usage(grant, bytes, usage, &shared.sizes, now, woken));
         }
     }
 }
@@ -119,7 +119,7 @@ impl Admitted {
         let known = self.known.take();
         let known = known.map_or_else(|| self.account.know(asked), |known| *known);
         if let Some(grant) = self.account.adopt(known) {
-            self.permit = Some(Box::new(Permit::new(self.account.clone(), grant, Size::NONE)));
+            self.permit = Some(Box::new(Permit::new(self.account.clone(), grant, asked.bytes())));
             self.account.shared.unasked_in_flight.fetch_sub(1, Ordering::Relaxed);
         }
     }

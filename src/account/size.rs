@@ -89,14 +89,6 @@ pub(crate) struct Size {
     pub(crate) max_output: Option<u64>,
 }
 
-impl Size {
-    pub(crate) const NONE: Self = Self {
-        bytes: 0,
-        input: None,
-        max_output: None,
-    };
-}
-
 type Estimate = Arc<dyn Fn(&reqwest::Request) -> u64 + Send + Sync>;
 
 impl std::fmt::Debug for Sizes {
@@ -127,11 +119,6 @@ const MOST_OUTPUT: [&str; 5] = [
 ];
 
 impl Sizes {
-    /// The size, where sizes count.
-    pub(crate) fn counted(&self, size: impl FnOnce() -> Size) -> Size {
-        if self.count { size() } else { Size::NONE }
-    }
-
     pub(crate) fn of(&self, request: &reqwest::Request) -> Size {
         let body = request.body().and_then(|body| body.as_bytes()).unwrap_or_default();
         Size {
@@ -192,10 +179,10 @@ impl Experience {
         f64::from(*sorted.select_nth_unstable(at).1)
     }
 
-    /// Learns from an answer; gives what was reserved too much (negative: too little).
-    pub(crate) fn learn(&mut self, size: &Size, reserved: Weights, usage: Usage, sizes: &Sizes) -> Weights {
-        if let (Some(input), 1..) = (usage.input_tokens, size.bytes) {
-            let seen = (input as f64 / size.bytes as f64).clamp(0.02, 2.0);
+    /// Learns from the answer to a request of so many bytes; gives what was reserved too much (negative: too little).
+    pub(crate) fn learn(&mut self, bytes: usize, reserved: Weights, usage: Usage, sizes: &Sizes) -> Weights {
+        if let (Some(input), 1..) = (usage.input_tokens, bytes) {
+            let seen = (input as f64 / bytes as f64).clamp(0.02, 2.0);
             self.per_byte += 0.2 * (seen - self.per_byte);
         }
         if let Some(output) = usage.output_tokens {

@@ -68,7 +68,6 @@ pub(crate) struct Grant {
     pub(crate) pass: Pass,
     retry: bool,
     on_credit: bool,
-    at: Tick,
     /// It does not count as in flight any more.
     landed: bool,
 }
@@ -175,11 +174,16 @@ impl State {
     }
 
     /// The lane of this key, made if it is not there; `name` says what may be told of it.
+    #[inline]
     pub(crate) fn lane(&mut self, key: LaneKey, name: impl FnOnce() -> LaneName, now: Tick) -> u32 {
-        if let Some(lane) = self.index.get(&key) {
-            return *lane;
+        match self.index.get(&key) {
+            Some(lane) => *lane,
+            None => self.make_lane(key, name(), now),
         }
-        let name = name();
+    }
+
+    #[cold]
+    fn make_lane(&mut self, key: LaneKey, name: LaneName, now: Tick) -> u32 {
         let slot = self.slot_for_a_lane(now);
         let generation = self
             .lanes
@@ -244,24 +248,24 @@ impl State {
         }
     }
 
-    /// Grants a start at once, if nobody is ahead and it fits; else says why not.
+    /// Does anybody wait?
+    #[inline]
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.busy.is_empty()
+    }
+
+    /// Grants a start at once, if nobody is ahead and it fits; else says why not. Those that came before, in whatever lane, go
+    /// first: `blocked` is what [`settle`](Self::settle) says of them.
+    #[inline]
     pub(crate) fn try_start(
         &mut self,
         lane: u32,
         weights: Weights,
         retry: bool,
         bound: Option<Tick>,
+        blocked: Option<bool>,
         now: Tick,
-        woken: &mut Vec<Waker>,
     ) -> Ask {
-        // those that came before, in whatever lane, go first
-        let blocked = if self.busy.is_empty() {
-            None
-        } else {
-            let next = self.dispatch(now, woken);
-            self.rearm(next, woken);
-            next.blocked
-        };
         self.refresh(lane, now);
         let ahead = self.lanes.get(lane as usize).map_or(Load::default(), |lane| {
             if retry {
@@ -273,13 +277,15 @@ impl State {
         let behind = ahead.starts > 0 || blocked.is_some_and(|by_retry| by_retry || !retry);
         match self.when(lane, weights, ahead, now) {
             When::Now if !behind => {
-                let grant = self.grant(lane, weights, retry, now);
+                let Some(grant) = self.grant(lane, weights, retry, now) else {
+                    return Ask::Refused(Refusal::lost());
+                };
                 self.made(&grant, now);
-                Ask::Answered(grant)
+                Ask::Granted(grant)
             }
-            When::Never(refusal) => Ask::Answered(Err(refusal)),
+            When::Never(refusal) => Ask::Refused(refusal),
             When::At(at, ..) if bound.is_some_and(|bound| at > bound) => {
-                Ask::Answered(Err(self.too_late(lane, Some(at), bound.unwrap_or(at), now)))
+                Ask::Refused(self.too_late(lane, Some(at), bound.unwrap_or(at), now))
             }
             When::Now | When::Later(_) | When::At(..) => Ask::Wait,
         }
@@ -315,7 +321,9 @@ impl State {
         let next = self.dispatch(now, woken).at;
         let Some(waiter) = self.waiters.get_mut(place) else {
             let answer = self.leave(place, now, woken).unwrap_or_else(|| Err(Refusal::lost()));
-            self.made(&answer, now);
+            if let Ok(grant) = &answer {
+                self.made(grant, now);
+            }
             return Polled::Answered(answer);
         };
         if !waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
@@ -378,7 +386,9 @@ impl State {
     pub(crate) fn expire(&mut self, place: Place, now: Tick, woken: &mut Vec<Waker>) -> Answer {
         let waits = self.waiters.get(place).map(|waiter| (waiter.lane, waiter.weights));
         if let Some(answer) = self.leave(place, now, woken) {
-            self.made(&answer, now);
+            if let Ok(grant) = &answer {
+                self.made(grant, now);
+            }
             return answer;
         }
         let Some((lane, weights)) = waits else {
@@ -443,7 +453,7 @@ impl State {
                 }
                 Some((rank, lane, weights, None)) => {
                     let grant = self.grant(lane, weights, rank.is_retry(), now);
-                    self.answer_head(lane, grant, woken);
+                    self.answer_head(lane, grant.ok_or_else(Refusal::lost), woken);
                 }
             }
         }
@@ -509,16 +519,20 @@ impl State {
         }
     }
 
-    /// Something changed: grants what now fits, and sets the timer anew.
-    fn settle(&mut self, now: Tick, woken: &mut Vec<Waker>) {
-        if self.busy.is_empty() {
-            return;
+    /// Something changed, or somebody comes: grants what now fits to those that wait, and sets the timer anew. Says whether
+    /// one of them waits for a limit of all lanes, and whether that is a retry.
+    #[inline]
+    pub(crate) fn settle(&mut self, now: Tick, woken: &mut Vec<Waker>) -> Option<bool> {
+        if !self.is_waited_for() {
+            return None;
         }
         let next = self.dispatch(now, woken);
         self.rearm(next, woken);
+        next.blocked
     }
 
     /// Brings what a lane knows up to the present.
+    #[inline]
     fn refresh(&mut self, lane: u32, now: Tick) {
         self.refresh_ramp(now);
         let Some(lane) = self.lanes.get_mut(lane as usize) else {
@@ -537,6 +551,7 @@ impl State {
     }
 
     /// What a cold pool may start a second: doubled until the ramp is over.
+    #[inline]
     fn refresh_ramp(&mut self, now: Tick) {
         let (Some(length), Some(bucket)) = (self.rules.ramp, &mut self.ramp) else {
             return;
@@ -551,6 +566,8 @@ impl State {
 
     /// When a start fits, behind others. What was learnt may change before it is their turn: only what is configured is
     /// known of the time that they take.
+    // what it gives is large, and most of it never made
+    #[inline(always)]
     fn when(&self, lane: u32, weights: Weights, ahead: Load, now: Tick) -> When {
         let Some(lane) = self.lanes.get(lane as usize) else {
             return When::Never(Refusal::lost());
@@ -578,17 +595,17 @@ impl State {
         }
         let model = lane.model.and_then(|model| self.models.get(model));
         let on_credit = lane.rate.is_on_credit(now);
-        let of_lane = [
-            pause.unwrap_or_default(),
-            model.map_or(Tick::default(), |model| {
-                model.counters.ready_at(weights, ahead, on_credit, now)
-            }),
-            lane.bucket.map_or(Tick::default(), |bucket| bucket.ready_at(1.0)),
-            lane.rate.not_before(now),
-        ];
-        let of_lane = of_lane.into_iter().max().unwrap_or_default();
-        let of_account = self.counters.ready_at(weights, ahead, on_credit, now);
-        let of_account = of_account.max(self.ramp.map_or(Tick::default(), |bucket| bucket.ready_at(1.0)));
+        let mut of_lane = pause.unwrap_or_default().max(lane.rate.not_before(now));
+        if let Some(bucket) = &lane.bucket {
+            of_lane = of_lane.max(bucket.ready_at(1.0));
+        }
+        if let Some(model) = model {
+            of_lane = of_lane.max(model.counters.ready_at(weights, ahead, on_credit, now));
+        }
+        let mut of_account = self.counters.ready_at(weights, ahead, on_credit, now);
+        if let Some(ramp) = &self.ramp {
+            of_account = of_account.max(ramp.ready_at(1.0));
+        }
         if of_lane > now {
             let look = of_lane.min(pause.unwrap_or(now) + LOOK_AGAIN);
             return When::At(of_lane.max(of_account), Whose::Lane, look.max(of_account));
@@ -606,10 +623,9 @@ impl State {
     }
 
     /// Takes all that a start takes.
-    fn grant(&mut self, slot: u32, weights: Weights, retry: bool, now: Tick) -> Answer {
-        let Some(lane) = self.lanes.get_mut(slot as usize) else {
-            return Err(Refusal::lost());
-        };
+    #[inline]
+    fn grant(&mut self, slot: u32, weights: Weights, retry: bool, now: Tick) -> Option<Grant> {
+        let lane = self.lanes.get_mut(slot as usize)?;
         let on_credit = lane.rate.is_on_credit(now);
         if let Some(bucket) = &mut lane.bucket {
             bucket.charge(1.0, now);
@@ -628,7 +644,6 @@ impl State {
             pass: lane.breaker.pass(now),
             retry,
             on_credit,
-            at: now,
             landed: false,
         };
         if let Some(model) = lane.model.and_then(|model| self.models.get_mut(model)) {
@@ -641,18 +656,21 @@ impl State {
             ramp.charge(1.0, now);
         }
         self.first_start.get_or_insert(now);
-        Ok(grant)
+        Some(grant)
     }
 
     /// A start that was granted has reached its caller.
-    fn made(&mut self, answer: &Answer, now: Tick) {
-        let first = answer.as_ref().ok().filter(|grant| !grant.retry);
-        if let Some(lane) = first.and_then(|grant| self.granted(grant)) {
+    #[inline]
+    fn made(&mut self, grant: &Grant, now: Tick) {
+        if !grant.retry
+            && let Some(lane) = self.granted(grant)
+        {
             lane.budget.deposit(now);
         }
     }
 
     /// The lane that a grant was for, unless another one stands there by now.
+    #[inline]
     fn granted(&mut self, grant: &Grant) -> Option<&mut Lane> {
         self.lanes
             .get_mut(grant.lane as usize)
@@ -661,20 +679,20 @@ impl State {
 
     /// A start that was granted was not made: all that it took is given back.
     fn take_back(&mut self, grant: &Grant, now: Tick, woken: &mut Vec<Waker>) {
-        let mut model = None;
+        let (mut model, paid_at) = (None, grant.stamp.at());
         if let Some(lane) = self.granted(grant) {
             model = lane.model;
             if let Some(bucket) = &mut lane.bucket {
-                bucket.take_back(1.0, grant.at, now);
+                bucket.take_back(1.0, paid_at, now);
             }
             lane.rate.take_back(now);
         }
-        self.counters.take_back(grant.weights, grant.on_credit, grant.at, now);
+        self.counters.take_back(grant.weights, grant.on_credit, paid_at, now);
         if let Some(ramp) = &mut self.ramp {
-            ramp.take_back(1.0, grant.at, now);
+            ramp.take_back(1.0, paid_at, now);
         }
         if let Some(model) = model.and_then(|model| self.models.get_mut(model)) {
-            model.counters.take_back(grant.weights, grant.on_credit, grant.at, now);
+            model.counters.take_back(grant.weights, grant.on_credit, paid_at, now);
         }
         self.finish(grant, now, woken);
     }
@@ -686,14 +704,16 @@ impl State {
     }
 
     /// The same where that concerns nobody who waits; false if somebody does, and nothing was done.
+    #[inline]
     pub(crate) fn finish_alone(&mut self, grant: &Grant) -> bool {
-        let alone = self.busy.is_empty();
+        let alone = !self.is_waited_for();
         if alone {
             self.let_go(grant);
         }
         alone
     }
 
+    #[inline]
     fn let_go(&mut self, grant: &Grant) {
         if let Some(lane) = self.granted(grant) {
             lane.breaker.give_back(grant.pass);
@@ -707,6 +727,7 @@ impl State {
     }
 
     /// A request is no longer in flight.
+    #[inline]
     fn land(&mut self, grant: &Grant) {
         let mut model = None;
         if let Some(lane) = self.granted(grant) {
@@ -869,14 +890,14 @@ impl State {
     pub(crate) fn settle_usage(
         &mut self,
         grant: &Grant,
-        size: &Size,
+        bytes: usize,
         usage: Usage,
         sizes: &Sizes,
         now: Tick,
         woken: &mut Vec<Waker>,
     ) {
         let Some(lane) = self.granted(grant) else { return };
-        let over = lane.experience.learn(size, grant.weights, usage, sizes);
+        let over = lane.experience.learn(bytes, grant.weights, usage, sizes);
         self.correct(grant, over, now, woken);
     }
 
@@ -896,7 +917,6 @@ impl State {
             pass: Pass::EARLY,
             retry: false,
             on_credit: false,
-            at: now,
             landed: false,
         };
         if let Some(model) = lane.model.and_then(|model| self.models.get_mut(model)) {
@@ -959,7 +979,8 @@ pub(crate) enum Payment {
 
 /// What a call that asks for a start gets.
 pub(crate) enum Ask {
-    Answered(Answer),
+    Granted(Grant),
+    Refused(Refusal),
     Wait,
 }
 

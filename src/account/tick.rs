@@ -40,17 +40,61 @@ impl Tick {
     /// This many seconds later (or earlier), rounded up: an admission a nanosecond early is one too many.
     #[inline]
     pub(crate) fn plus_seconds(self, seconds: f64) -> Self {
+        self + Span::nanos(seconds * 1e9)
+    }
+}
+
+/// A length of time as ticks are counted, so that adding it is an addition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Span(i64);
+
+impl Span {
+    #[inline]
+    pub(crate) const fn millis(millis: u32) -> Self {
+        Self(millis as i64 * 1_000_000)
+    }
+
+    #[inline]
+    pub(crate) const fn exactly(nanos: i64) -> Self {
+        Self(nanos)
+    }
+
+    /// So many nanoseconds, rounded up.
+    #[inline]
+    pub(crate) fn nanos(nanos: f64) -> Self {
         // without `ceil`, which is a call where the processor is not known to have it
-        let nanos = seconds * 1e9;
         let whole = nanos as i64;
-        let up = i64::from(nanos > whole as f64);
-        Self(self.0.saturating_add(whole.saturating_add(up)))
+        Self(whole.saturating_add(i64::from(nanos > whole as f64)))
+    }
+
+    #[inline]
+    pub(crate) const fn as_nanos(self) -> f64 {
+        self.0 as f64
+    }
+}
+
+impl Add<Span> for Tick {
+    type Output = Self;
+
+    #[inline]
+    fn add(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+}
+
+impl Sub<Span> for Tick {
+    type Output = Self;
+
+    #[inline]
+    fn sub(self, span: Span) -> Self {
+        Self(self.0.saturating_sub(span.0))
     }
 }
 
 impl Add<Duration> for Tick {
     type Output = Self;
 
+    #[inline]
     fn add(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(nanos(duration)))
     }
@@ -59,15 +103,18 @@ impl Add<Duration> for Tick {
 impl Sub<Duration> for Tick {
     type Output = Self;
 
+    #[inline]
     fn sub(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(duration)))
     }
 }
 
 /// In 64 bits all the way: 128 of them, as `as_nanos` gives, are slow to narrow.
+#[inline]
 fn nanos(duration: Duration) -> i64 {
-    let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
-    seconds
-        .saturating_mul(1_000_000_000)
-        .saturating_add(i64::from(duration.subsec_nanos()))
+    const MOST: u64 = i64::MAX as u64 / 1_000_000_000;
+    match duration.as_secs() {
+        seconds @ 0..MOST => seconds as i64 * 1_000_000_000 + i64::from(duration.subsec_nanos()),
+        _ => i64::MAX,
+    }
 }

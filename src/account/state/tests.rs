@@ -115,8 +115,13 @@ impl World {
         self.asked += 1;
         let now = self.now;
         let lane = self.state.lane(key, || name, now);
-        match self.step(|state, now, woken| state.try_start(lane, weights, retry, bound, now, woken)) {
-            Ask::Answered(answer) => self.answer(answer, now),
+        let asked = self.step(|state, now, woken| {
+            let blocked = state.settle(now, woken);
+            state.try_start(lane, weights, retry, bound, blocked, now)
+        });
+        match asked {
+            Ask::Granted(grant) => self.answer(Ok(grant), now),
+            Ask::Refused(refusal) => self.answer(Err(refusal), now),
             Ask::Wait => {
                 let place = self.state.join(lane, weights, retry, bound).unwrap();
                 self.waiting.push(Task {
