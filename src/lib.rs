@@ -62,6 +62,7 @@ mod clock;
 mod decide;
 mod dice;
 mod error;
+mod event_stream;
 mod json;
 mod middleware;
 mod observe;
@@ -72,6 +73,7 @@ mod replay;
 mod retry_after;
 #[cfg(feature = "serde")]
 mod serial;
+mod stream;
 mod transport;
 
 pub use account::{
