@@ -184,6 +184,7 @@ impl<'a> Call<'a> {
     }
 
     /// The same where there is nothing to ask: the account is quiet.
+    #[inline]
     pub(crate) fn admit_unasked(&self, outgoing: &Outgoing) -> Option<Admitted> {
         let mut permit = self.parts.account.unasked()?;
         self.keep(&mut permit, outgoing);
@@ -505,6 +506,7 @@ impl<'a> Call<'a> {
 
     /// The response as it was received, with the outcome beside it, and with the word that keeps a caller above, if it
     /// honours it, from doing all of this again.
+    #[inline]
     fn give_back(&self, answer: Answer) -> Response {
         let mut response = answer.into_response();
         if self.outcome.is_exhausted() && !self.nested {
@@ -543,6 +545,7 @@ impl Drop for Call<'_> {
 }
 
 /// Is it a stream of events?
+#[inline]
 fn is_stream(headers: &HeaderMap) -> bool {
     // by reference: every call that goes well asks, and a name that is moved is also dropped
     static CONTENT_TYPE: HeaderName = header::CONTENT_TYPE;

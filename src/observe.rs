@@ -309,6 +309,7 @@ impl Observers {
     }
 
     /// What events will say of this call; `None` if there is nobody to tell, and then nothing is gathered.
+    #[inline]
     pub(crate) fn watch(&self, request: &Request) -> Option<CallInfo> {
         (!self.0.is_empty() || trace::is_on()).then(|| CallInfo::of(request))
     }

@@ -63,6 +63,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::provider::Envelope;
 
     const ERROR: &str = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n";
     const OUTPUT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"é\"}}]}\n\n";
@@ -126,13 +127,13 @@ mod tests {
     }
 
     proptest! {
-        /// The same bytes tell the same, however they are cut; and where an error ends, it is one to the end that is shown.
+        /// The same bytes tell the same, however they are cut; and what ends with an error is one to the classifier.
         #[test]
         fn what_is_told_does_not_depend_on_the_chunks(
             pieces in proptest::collection::vec(piece(), 0..12),
             cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..8),
         ) {
-            let bytes = pieces.concat();
+            let bytes = [PING.as_bytes(), &pieces.concat()].concat();
             let whole = StreamStart::default().read(&bytes);
             let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
             cuts.sort_unstable();
@@ -153,6 +154,7 @@ mod tests {
                 prop_assert!(end <= HOLD_BYTES.min(bytes.len()));
                 prop_assert_eq!(StreamStart::default().read(bytes.get(..end).unwrap()), whole);
                 prop_assert_eq!(StreamStart::default().read(bytes.get(..end - 1).unwrap()), Told::Nothing);
+                prop_assert!(Envelope::of(bytes.get(..end).unwrap()).is_error());
             }
         }
     }

@@ -330,7 +330,7 @@ async fn error_in_whatever_form_it_ends_the_stream_is_sent_again() {
         format!("event: error\ndata: {OVERLOADED}"),
         format!("data: {OVERLOADED}\n"),
         OVERLOADED.to_owned(),
-        format!("{{\n  \"error\": {{\n    \"code\": 529\n  }}\n}}"),
+        "{\n  \"error\": {\n    \"code\": 529\n  }\n}".to_owned(),
     ] {
         let server = Server::start([stream(body.clone()), answer()]).await;
         let response = post(&client(quick()), server.url(CHAT)).await;
