@@ -148,7 +148,8 @@ impl RetryPolicy {
     /// answer (default: yes). A provider that fails after it has sent status 200 says so in an event. If that comes before
     /// any output, the attempt has failed as if the event had been the status (`overloaded_error` as 529, `rate_limit_error`
     /// as 429, a numeric `code` as itself), and so it has if the connection breaks before any output. If output comes first,
-    /// or the stream ends in good order, the caller gets all of it, byte for byte, and nothing is sent again.
+    /// or the stream ends in good order, the caller gets all of it, byte for byte, and nothing is sent again. The classifier
+    /// (and a rule of one's own, [`Classify`](crate::Classify)) is given the stream up to the end of the error as the body.
     ///
     /// Held back are only events without output: comments, `ping`, `message_start`, `response.created`, `response.queued`
     /// and `response.in_progress`, a part that is opened empty, a chunk with a role and no content. Output ends the wait at

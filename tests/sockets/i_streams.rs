@@ -1,17 +1,21 @@
 //! Errors inside a stream whose status was 200: before any output they are failures like any other, behind it they are the
 //! caller's.
 
+use std::io;
 use std::time::Duration;
 
-use reqwest::{Response, StatusCode};
+use futures_util::{StreamExt, stream};
+use http::Extensions;
+use reqwest::{Body, Request, Response, StatusCode};
 use reqwest_ai_retry::{
     Account, Cause, Class, Delivery, GiveUp, Outcome, Replay, RetryError, RetryMiddleware, RetryPolicy, StopReason,
     Verdict, Why,
 };
-use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
 use testbed::{Event, Gate, Reply, Server, comment, event, h2, reply, sse};
+use tokio::time::{Instant, timeout};
 
-use crate::caller::{Leaping, client, millis, outcome, over, quick, recommended, stop};
+use crate::caller::{Leaping, client, outcome, over, quick, recommended, stop};
 
 const CHAT: &str = "/v1/chat/completions";
 const PROMPT: &str = r#"{"model":"m","stream":true,"messages":[]}"#;
@@ -37,7 +41,7 @@ fn text_of(events: &[&str]) -> String {
 }
 
 /// A stream of exactly this text.
-fn stream(text: impl Into<Vec<u8>>) -> Reply {
+fn verbatim(text: impl Into<Vec<u8>>) -> Reply {
     reply(200).header("content-type", "text/event-stream").body(text)
 }
 
@@ -201,8 +205,8 @@ async fn streams_are_read_however_they_are_written_and_cut() {
                 |reply: Reply, _| reply.split_every(16),
             ] {
                 let server = Server::start([
-                    cut(stream(failing.clone()).until_close(), middle),
-                    cut(stream(fine.clone()).until_close(), middle),
+                    cut(verbatim(failing.clone()).until_close(), middle),
+                    cut(verbatim(fine.clone()).until_close(), middle),
                 ])
                 .await;
                 let response = post(&client(quick()), server.url(CHAT)).await;
@@ -215,7 +219,7 @@ async fn streams_are_read_however_they_are_written_and_cut() {
     }
 }
 
-/// How long the head of `stream(…).until_close()` is.
+/// How long the head of `verbatim(…).until_close()` is.
 fn reply_head() -> usize {
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n".len()
 }
@@ -239,23 +243,53 @@ async fn first_event_of_a_megabyte_is_handed_over() {
 /// I3: a stream that says nothing for two seconds is handed over, whatever it then says, and none of it is cut.
 #[tokio::test]
 async fn server_that_stalls_before_the_first_event_is_not_waited_for() {
-    let failing = || sse([overloaded()]);
+    let gate = Gate::new();
+    let server = Server::start(sse([overloaded()]).body_held(&gate)).await;
+    let retry = RetryMiddleware::builder()
+        .policy(quick())
+        .clock(Leaping::up_to(Duration::from_secs(2)))
+        .build();
+    let response = post(&over(recommended(), retry), server.url(CHAT)).await;
+    assert!(Outcome::of(&response).is_none(), "the answer is a success");
+    gate.open();
     let whole = format!("event: error\n{}", text_of(&[OVERLOADED]));
-    for policy in [
-        quick(),
-        quick().attempt_timeout(millis(1_500)).total_deadline(millis(1_600)),
+    assert_eq!(response.text().await.unwrap(), whole);
+    assert_eq!(server.sends(), 1);
+}
+
+/// A transport that answers with a stream that opens and then says nothing.
+struct Silent;
+
+#[async_trait::async_trait]
+impl Middleware for Silent {
+    async fn handle(&self, _: Request, _: &mut Extensions, _: Next<'_>) -> reqwest_middleware::Result<Response> {
+        let opening = stream::iter([Ok::<_, io::Error>(text_of(&[OPENING]))]);
+        let response = http::Response::builder().header("content-type", "Text/Event-Stream; charset=utf-8");
+        let body = Body::wrap_stream(opening.chain(stream::pending()));
+        Ok(response.body(body).unwrap().into())
+    }
+}
+
+/// I3: it is two seconds from the headers, or what is left of the whole call; the attempt has ended at the headers.
+#[tokio::test(start_paused = true)]
+async fn stream_is_held_back_for_two_seconds_at_most() {
+    let secs = Duration::from_secs;
+    for (policy, held) in [
+        (quick(), secs(2)),
+        (quick().attempt_timeout(secs(1)), secs(2)),
+        (quick().total_deadline(secs(1)), secs(1)),
+        (quick().inspect_stream_start(false), secs(0)),
     ] {
-        let gate = Gate::new();
-        let server = Server::start(failing().body_held(&gate)).await;
-        let retry = RetryMiddleware::builder()
-            .policy(policy)
-            .clock(Leaping::up_to(Duration::from_secs(2)))
+        let client = ClientBuilder::new(recommended().build().unwrap())
+            .with(RetryMiddleware::new(policy))
+            .with(Silent)
             .build();
-        let response = post(&over(recommended(), retry), server.url(CHAT)).await;
+        let start = Instant::now();
+        let mut response = post(&client, format!("http://127.0.0.1:9{CHAT}")).await;
+        assert_eq!(start.elapsed(), held);
         assert!(Outcome::of(&response).is_none(), "the answer is a success");
-        gate.open();
-        assert_eq!(response.text().await.unwrap(), whole);
-        assert_eq!(server.sends(), 1);
+        assert_eq!(response.chunk().await.unwrap().unwrap(), text_of(&[OPENING]));
+        assert!(timeout(secs(3600), response.chunk()).await.is_err(), "nothing is cut");
     }
 }
 
@@ -305,13 +339,12 @@ async fn stream_without_output_is_a_failure_only_if_it_breaks() {
         );
         // given up on, it breaks for the caller where it broke
         let server = Server::start(failing).await;
-        let mut response = post(&client(quick().max_attempts(2)), server.url(CHAT)).await;
+        let response = post(&client(quick().max_attempts(2)), server.url(CHAT)).await;
         assert_eq!((server.sends(), stop(&response)), (2, StopReason::AttemptsSpent));
-        assert!(!response.chunk().await.unwrap().unwrap().is_empty());
-        assert!(response.chunk().await.is_err());
+        assert!(response.text().await.is_err());
     }
     for (ended, whole) in [
-        (stream(""), String::new()),
+        (verbatim(""), String::new()),
         (sse([OPENING]), text_of(&[OPENING])),
         (sse([comment("x")]).until_close(), ": x\n\n".to_owned()),
     ] {
@@ -332,7 +365,7 @@ async fn error_in_whatever_form_it_ends_the_stream_is_sent_again() {
         OVERLOADED.to_owned(),
         "{\n  \"error\": {\n    \"code\": 529\n  }\n}".to_owned(),
     ] {
-        let server = Server::start([stream(body.clone()), answer()]).await;
+        let server = Server::start([verbatim(body.clone()), answer()]).await;
         let response = post(&client(quick()), server.url(CHAT)).await;
         assert_eq!(
             (server.sends(), first(&response).cause()),
@@ -428,7 +461,6 @@ async fn two_layers_send_a_stream_as_often_as_one() {
 /// A stream that was looked into holds its place until it ends, one that failed gives it back before the wait.
 #[tokio::test]
 async fn stream_that_was_looked_into_holds_its_place_to_the_end() {
-    let gate = Gate::new();
     let account = Account::builder()
         .max_concurrency(1)
         .output_tokens_per_minute(1_000_000_000)
@@ -436,14 +468,11 @@ async fn stream_that_was_looked_into_holds_its_place_to_the_end() {
         .unwrap();
     let retry = RetryMiddleware::builder().policy(quick()).account(account.clone());
     let client = over(recommended(), retry.build());
-    // the end is held behind the output
-    let server = Server::start([sse([overloaded()]).stalled(), answer(), sse([OPENING]).body_held(&gate)]).await;
+    let server = Server::start([sse([overloaded()]).stalled(), answer()]).await;
     let mut response = post(&client, server.url(CHAT)).await;
     assert_eq!((server.sends(), account.status().in_flight), (2, 1));
     while response.chunk().await.unwrap().is_some() {}
     assert_eq!(account.status().in_flight, 0);
-    // the next one, let go of by the caller
-    gate.open();
     let response = post(&client, server.url(CHAT)).await;
     assert_eq!(account.status().in_flight, 1);
     drop(response);
