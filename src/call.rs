@@ -252,8 +252,8 @@ impl<'a> Call<'a> {
         if answer.status().is_client_error() || answer.status().is_server_error() {
             Some(Depth::Bytes(PEEK_BYTES))
         } else if is_stream(answer.headers()) {
-            let legible = || !answer.headers().contains_key(header::CONTENT_ENCODING);
-            (self.policy.inspect_stream_start && legible() && outgoing.goes_to_a_model()).then_some(Depth::Events)
+            let looks = self.policy.inspect_stream_start && is_plain(answer.headers()) && outgoing.goes_to_a_model();
+            looks.then_some(Depth::Events)
         } else {
             self.policy.inspect_success.map(Depth::Bytes)
         }
@@ -554,4 +554,11 @@ fn is_stream(headers: &HeaderMap) -> bool {
         .get(&CONTENT_TYPE)
         .and_then(|value| value.as_bytes().get(..EVENTS.len()))
         .is_some_and(|begin| begin.eq_ignore_ascii_case(EVENTS))
+}
+
+/// Is the body what it says it is, and not a compressed form of it? `none` is no coding, but servers say so to keep proxies
+/// from compressing a stream.
+fn is_plain(headers: &HeaderMap) -> bool {
+    let coding = headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes);
+    coding.is_none_or(|coding| coding.eq_ignore_ascii_case(b"identity") || coding.eq_ignore_ascii_case(b"none"))
 }

@@ -435,6 +435,11 @@ async fn other_streams_are_left_alone() {
         assert_eq!(response.text().await.unwrap(), whole);
         assert_eq!(server.sends(), 1);
     }
+    for coding in ["identity", "none"] {
+        let server = Server::start([sse([overloaded()]).header("content-encoding", coding), answer()]).await;
+        post(&client(quick()), server.url(CHAT)).await;
+        assert_eq!(server.sends(), 2, "{coding}");
+    }
     let server = Server::start(sse([overloaded()])).await;
     let response = client(quick()).get(server.url(CHAT)).send().await.unwrap();
     assert_eq!((response.text().await.unwrap(), server.sends()), (whole, 1));
