@@ -20,6 +20,8 @@
 //! * **Never worse than no middleware.** What cannot be repeated is sent once; a body that cannot be read falls back to the
 //!   status; the last response comes back as it was received, a transport error as the `reqwest` error it was; a body that
 //!   has begun is never cut.
+//! * **A stream fails like a status.** An error that comes before any output of a `text/event-stream` is classified and
+//!   retried; behind output it is handed over and nothing is replayed ([`RetryPolicy::inspect_stream_start`]).
 //! * **Everything is visible and nothing secret is**: [`Outcome`], [`Observe`], and `tracing` events.
 //!
 //! ```
@@ -64,6 +66,7 @@ mod clock;
 mod decide;
 mod dice;
 mod error;
+mod event_stream;
 mod guard;
 mod json;
 mod ledger;
@@ -77,6 +80,7 @@ mod replay;
 mod retry_after;
 #[cfg(feature = "serde")]
 mod serial;
+mod stream;
 mod transport;
 
 pub use account::{

@@ -42,6 +42,7 @@ fn is_of_a_limit(name: &HeaderName) -> bool {
 impl RequestLimit {
     /// Reads it; a negative or unreadable value says nothing, and neither does a limit of zero (Azure sends -1 and 0 for
     /// what it does not know).
+    #[inline]
     pub(crate) fn of(seen: &Seen<'_>) -> Option<Self> {
         let headers = seen.headers()?;
         if !headers.keys().any(is_of_a_limit) {
