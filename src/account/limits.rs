@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::credit::Lead;
 use super::pace::Bucket;
 use super::tick::Tick;
 
@@ -163,14 +164,15 @@ impl Counters {
         }
     }
 
-    /// When a start of these weights fits, behind these others. A start `on_credit` is one that the provider has said it has
-    /// room for beyond the even pace; only the pace is spared it.
+    /// When a start of these weights fits, behind these others. Before its turn it may come at the pace alone.
     #[inline]
-    pub(crate) fn ready_at(&self, weights: Weights, ahead: Load, on_credit: bool, now: Tick) -> Tick {
-        let requests = self.requests.as_ref().filter(|_| !on_credit);
-        let mut ready = requests.map_or(Tick::default(), |requests| {
-            requests.ready_behind(f64::from(ahead.starts), 1.0, now)
-        });
+    pub(crate) fn ready_at(&self, weights: Weights, ahead: Load, lead: Lead, now: Tick) -> Tick {
+        let turn = |requests: &Bucket| requests.ready_behind(f64::from(ahead.starts), 1.0, now);
+        let mut ready = match (&self.requests, lead) {
+            (None, _) | (_, Lead::Beside) => Tick::default(),
+            (Some(requests), Lead::None) => turn(requests),
+            (Some(requests), Lead::Early(seconds)) => turn(requests).plus_seconds(-seconds),
+        };
         for (bucket, weight, ahead) in [
             (&self.input, weights.input, ahead.weights.input),
             (&self.output, weights.output, ahead.weights.output),

@@ -21,6 +21,7 @@ mod state;
 mod status;
 mod tick;
 mod usage;
+mod window;
 
 use std::hash::RandomState;
 use std::pin::Pin;

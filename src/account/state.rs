@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use super::breaker::{Breaker, Health, Pass, Position};
 use super::budget::Budget;
 use super::concurrency::Ceiling;
+use super::credit::Lead;
 use super::headers::RequestLimit;
 use super::hold::{Hold, Remembered};
 use super::lane::{Lane, LaneKey, LaneMap, LaneName};
@@ -574,17 +575,17 @@ impl State {
             return never(StopReason::PausedPastDeadline, Some(until), None);
         }
         let model = lane.model.and_then(|model| self.models.get(model));
-        let on_credit = lane.rate.is_on_credit(now);
+        let lead = lane.rate.lead(now);
         let of_lane = [
             pause.unwrap_or_default(),
             model.map_or(Tick::default(), |model| {
-                model.counters.ready_at(weights, ahead, on_credit, now)
+                model.counters.ready_at(weights, ahead, lead, now)
             }),
             lane.bucket.map_or(Tick::default(), |bucket| bucket.ready_at(1.0)),
             lane.rate.not_before(now),
         ];
         let of_lane = of_lane.into_iter().max().unwrap_or_default();
-        let of_account = self.counters.ready_at(weights, ahead, on_credit, now);
+        let of_account = self.counters.ready_at(weights, ahead, lead, now);
         let of_account = of_account.max(self.ramp.map_or(Tick::default(), |bucket| bucket.ready_at(1.0)));
         if of_lane > now {
             let look = of_lane.min(pause.unwrap_or(now) + LOOK_AGAIN);
@@ -607,7 +608,7 @@ impl State {
         let Some(lane) = self.lanes.get_mut(slot as usize) else {
             return Err(Refusal::lost());
         };
-        let on_credit = lane.rate.is_on_credit(now);
+        let on_credit = lane.rate.lead(now) == Lead::Beside;
         if let Some(bucket) = &mut lane.bucket {
             bucket.charge(1.0, now);
         }
