@@ -490,15 +490,15 @@ mod tests {
         }
     }
 
-    /// A lane whose window of a minute was used up in 45 s, at 160 a minute; it was held for the rest.
+    /// A lane whose window of a minute was used up in 50 s, at 144 a minute; it was held for the rest.
     fn held_by_its_window() -> (Rate, Tick) {
         let mut now = Tick::default();
-        let mut rate = Rate::configured(160.0 / 60.0, now);
+        let mut rate = Rate::configured(144.0 / 60.0, now);
         for used in 1..=120u8 {
             rate.tick(true, now);
             let stamp = rate.start(now);
             rate.answered(stamp, Some(of_a_minute(stamp, f64::from(used))), now);
-            now = now.plus_seconds(0.375);
+            now = now.plus_seconds(1.0 / 2.4);
         }
         let end = rate.not_before(now);
         assert!((end.seconds_since(Tick::default()) - 60.0).abs() < 1e-6, "{end:?}");
