@@ -82,7 +82,8 @@ impl Default for AccountBuilder {
 impl AccountBuilder {
     /// Starts per minute, evenly spaced, of all lanes together (default: unlimited until learnt). A rate below the provider's
     /// is never exceeded. One that is the provider's own may be, while its headers show room that would go to waste: a bucket
-    /// that stands full at the start.
+    /// that stands full at the start. Where they show windows, starts may come up to two seconds before their turn, and are no
+    /// more for that.
     pub fn requests_per_minute(mut self, requests: u32) -> Self {
         self.rules.limits = self.rules.limits.requests_per_minute(requests);
         self

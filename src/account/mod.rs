@@ -22,6 +22,7 @@ mod status;
 mod sync;
 mod tick;
 mod usage;
+mod window;
 
 #[cfg(all(test, ai_retry_loom))]
 mod interleavings;

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use super::breaker::{Breaker, Health, Pass, Position};
 use super::budget::Budget;
 use super::concurrency::Ceiling;
+use super::credit::Lead;
 use super::headers::RequestLimit;
 use super::hold::{Hold, Remembered};
 use super::lane::{Lane, LaneKey, LaneMap, LaneName, Told};
@@ -594,15 +595,15 @@ impl State {
             return never(StopReason::PausedPastDeadline, Some(until), None);
         }
         let model = lane.model.and_then(|model| self.models.get(model));
-        let on_credit = lane.rate.is_on_credit(now);
+        let lead = lane.rate.lead(now);
         let mut of_lane = pause.unwrap_or_default().max(lane.rate.not_before(now));
         if let Some(bucket) = &lane.bucket {
             of_lane = of_lane.max(bucket.ready_at(1.0));
         }
         if let Some(model) = model {
-            of_lane = of_lane.max(model.counters.ready_at(weights, ahead, on_credit, now));
+            of_lane = of_lane.max(model.counters.ready_at(weights, ahead, lead, now));
         }
-        let mut of_account = self.counters.ready_at(weights, ahead, on_credit, now);
+        let mut of_account = self.counters.ready_at(weights, ahead, lead, now);
         if let Some(ramp) = &self.ramp {
             of_account = of_account.max(ramp.ready_at(1.0));
         }
@@ -626,7 +627,7 @@ impl State {
     #[inline]
     fn grant(&mut self, slot: u32, weights: Weights, retry: bool, now: Tick) -> Option<Grant> {
         let lane = self.lanes.get_mut(slot as usize)?;
-        let on_credit = lane.rate.is_on_credit(now);
+        let on_credit = lane.rate.lead(now) == Lead::Beside;
         if let Some(bucket) = &mut lane.bucket {
             bucket.charge(1.0, now);
         }
