@@ -485,7 +485,8 @@ impl<'a> Call<'a> {
             nested: self.nested,
             draws: self.parts.dice.draw(),
         };
-        if !self.nested {
+        // one that is sent once leaves it to a layer above to send it again
+        if !self.nested && self.policy.max_attempts > 1 {
             self.above.get_or_insert_default().note_request(outgoing);
         }
         match decide(&self.seen(ended, outgoing), verdict, &progress, self.policy) {
