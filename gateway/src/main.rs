@@ -27,7 +27,7 @@ use config::{Config, Plan};
 use relay::Gateway;
 
 /// Relays calls to AI APIs and retries them: waits as long as the provider asks, never multiplies attempts, keeps all callers
-/// of an upstream inside one allowance. Point an SDK's base URL at http://<listen>/<upstream>.
+/// of an upstream inside one allowance. Point an SDK's base URL at `http://LISTEN/UPSTREAM`.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {

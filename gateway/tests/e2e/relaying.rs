@@ -134,6 +134,41 @@ async fn a_pause_of_the_shared_account_is_answered_with_its_end() {
 }
 
 #[tokio::test]
+async fn an_open_circuit_is_answered_without_the_network() {
+    let server = Server::start(reply(500)).await;
+    let gateway = Started::before(&server, "account = {}\npolicy.max_attempts = 1");
+    for _ in 0..5 {
+        assert_eq!(ask(&gateway).send().await.unwrap().status(), 500);
+    }
+    let answer = ask(&gateway).send().await.unwrap();
+    assert_eq!(answer.status(), 503);
+    assert!(answer.headers().contains_key("retry-after"));
+    assert_eq!(answer.headers()["x-should-retry"], "false");
+    let body: Value = answer.json().await.unwrap();
+    assert_eq!(
+        (&body["error"]["type"], &body["error"]["code"]),
+        (&"overloaded_error".into(), &"circuit_open".into())
+    );
+    assert_eq!(server.sends(), 5);
+}
+
+#[tokio::test]
+async fn tokens_are_estimated_by_the_bytes_that_are_configured() {
+    for (bytes_per_token, second) in [(1000.0, 200), (1.0, 429)] {
+        let server = Server::start(reply(200)).await;
+        // ten seconds' worth, a hundred tokens, may go at once
+        let account =
+            format!("account = {{ input_tokens_per_minute = 600, input_bytes_per_token = {bytes_per_token:?} }}");
+        let gateway = Started::before(&server, &format!("{account}\npolicy.max_queue_time = \"1ms\""));
+        let body = format!(r#"{{"model":"m","prompt":"{}"}}"#, "x".repeat(1000));
+        for status in [200, second] {
+            let answer = ask(&gateway).body(body.clone()).send().await.unwrap();
+            assert_eq!(answer.status(), status, "{bytes_per_token}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn giving_up_as_an_error_is_a_status_that_no_sdk_repeats() {
     let server = Server::start(reply(429)).await;
     let gateway = Started::before(&server, "policy.max_attempts = 3\npolicy.give_up = \"error\"");
