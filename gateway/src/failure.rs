@@ -80,6 +80,15 @@ impl Failure {
         )
     }
 
+    /// It has come back here.
+    pub(crate) fn circle() -> Self {
+        Self::new(
+            StatusCode::LOOP_DETECTED,
+            "circle",
+            "an upstream of this gateway leads back to a gateway, and so in a circle",
+        )
+    }
+
     /// The gateway's own pages can only be read.
     pub(crate) fn read_only() -> Self {
         Self::new(

@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            complain(&why.to_string());
+            complain(&with_causes(&*why));
             ExitCode::FAILURE
         }
     }
@@ -115,6 +115,12 @@ fn log(configured: &Targets) {
         .with(layer)
         .with(asked.unwrap_or_else(|| configured.clone()))
         .init();
+}
+
+/// An error that is only the last link of its chain seldom tells what to do.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
 }
 
 fn complain(what: &str) {

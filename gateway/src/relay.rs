@@ -13,6 +13,7 @@ use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use crate::access::Access;
 use crate::config::{Plan, Planned};
 use crate::failure::{Failure, note, word};
+use crate::headers::AcceptEncoding;
 use crate::route::{Astray, Route, Routes, is_own_host};
 use crate::{headers, status};
 
@@ -30,6 +31,7 @@ pub(crate) struct Gateway {
 struct Upstream {
     name: String,
     base: Url,
+    accept_encoding: AcceptEncoding,
     client: ClientWithMiddleware,
     account: Account,
     give_up: GiveUp,
@@ -96,6 +98,9 @@ impl Gateway {
         if headers::asks_for_another_protocol(request.headers()) {
             return Err(Failure::another_protocol());
         }
+        if headers::goes_in_a_circle(request.headers()) {
+            return Err(Failure::circle());
+        }
         match route {
             Route::Health | Route::Status if !matches!(*request.method(), Method::GET | Method::HEAD) => {
                 Err(Failure::read_only())
@@ -121,6 +126,7 @@ impl Upstream {
             client: ClientBuilder::new(client).with(retry).build(),
             name: planned.name,
             base: planned.base,
+            accept_encoding: planned.accept_encoding,
             account: planned.account,
             give_up: planned.give_up,
         }
@@ -134,7 +140,7 @@ impl Upstream {
         access: &mut Access<'_>,
     ) -> Result<Response<Body>, Failure> {
         let (mut head, body) = request.into_parts();
-        headers::of_request(&mut head.headers);
+        headers::of_request(&mut head.headers, self.accept_encoding);
         let mut relayed = reqwest::Request::new(head.method, url);
         *relayed.headers_mut() = head.headers;
         if !body.is_end_stream() {

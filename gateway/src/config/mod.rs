@@ -19,6 +19,8 @@ use account::Account;
 use policy::Policy;
 use span::Span;
 
+use crate::headers::AcceptEncoding;
+
 /// Paths of the gateway's own, which no upstream may be named after.
 pub(crate) const OWN_PATHS: [&str; 2] = ["healthz", "status"];
 
@@ -49,6 +51,8 @@ pub(crate) struct Config {
 #[serde(deny_unknown_fields)]
 struct Upstream {
     url: String,
+    #[serde(default)]
+    accept_encoding: AcceptEncoding,
     #[serde(default)]
     policy: Policy,
     account: Option<Account>,
@@ -92,6 +96,7 @@ pub(crate) struct Plan {
 pub(crate) struct Planned {
     pub(crate) name: String,
     pub(crate) base: Url,
+    pub(crate) accept_encoding: AcceptEncoding,
     pub(crate) policy: RetryPolicy,
     pub(crate) give_up: GiveUp,
     pub(crate) account: reqwest_ai_retry::Account,
@@ -209,6 +214,7 @@ impl Upstream {
         Ok(Planned {
             name: name.to_owned(),
             base,
+            accept_encoding: self.accept_encoding,
             policy: self.policy.build().map_err(|invalid| invalid.below("policy"))?,
             give_up: self.policy.give_up(),
             account,

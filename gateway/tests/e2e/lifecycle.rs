@@ -7,7 +7,7 @@ use testbed::{Gate, Server, hang, reply, sse};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::started::{Started, ask, caller, file, run, upstream};
+use crate::started::{Started, ask, caller, file, run, run_without_roots, upstream};
 
 #[tokio::test]
 async fn a_call_in_flight_ends_before_the_gateway_does() {
@@ -236,5 +236,15 @@ fn a_port_in_use_is_said() {
             .unwrap()
             .contains("cannot listen on 127.0.0.1:")
     );
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_machine_without_roots_is_told_so() {
+    let path = file(&upstream("one", "https://one.example", ""));
+    let refused = run_without_roots(&["--config", path.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("cert"), "{said}");
     std::fs::remove_file(path).unwrap();
 }

@@ -8,3 +8,4 @@ mod refusals;
 mod relaying;
 mod started;
 mod streams;
+mod tls;

@@ -112,6 +112,16 @@ async fn a_page_that_rebinds_its_name_is_not_let_in() {
 }
 
 #[tokio::test]
+async fn a_circle_of_gateways_is_broken() {
+    let server = Server::start(reply(200)).await;
+    let gateway = Started::before(&server, "");
+    let four = "via: 1.1 reqwest-ai-retry-gateway, 1.1 reqwest-ai-retry-gateway\r\n".repeat(2);
+    let (status, body) = refused(&gateway, "/one/v1/models", &four).await;
+    assert_eq!((status.as_str(), &body["error"]["code"]), ("508", &"circle".into()));
+    assert_eq!(server.sends(), 0);
+}
+
+#[tokio::test]
 async fn the_gateways_own_pages_can_only_be_read() {
     let server = Server::start(reply(200)).await;
     let gateway = Started::before(&server, "");

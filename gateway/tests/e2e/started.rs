@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -43,16 +43,31 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
     Command::new(PROGRAM).args(arguments).output().unwrap()
 }
 
+/// The same, where the system has no roots.
+pub(crate) fn run_without_roots(arguments: &[&str]) -> Output {
+    let nowhere = [("SSL_CERT_FILE", "/nowhere"), ("SSL_CERT_DIR", "/nowhere")];
+    Command::new(PROGRAM).args(arguments).envs(nowhere).output().unwrap()
+}
+
 impl Started {
     /// With this configuration, on a free port unless it names one.
     pub(crate) fn with(config: &str) -> Started {
+        Started::trusting(None, config)
+    }
+
+    /// The same, where the system's roots are these.
+    pub(crate) fn trusting(roots: Option<&Path>, config: &str) -> Started {
         let listen = if config.contains("listen = ") {
             ""
         } else {
             "listen = \"127.0.0.1:0\"\n"
         };
         let path = file(&format!("{listen}{config}"));
-        let mut child = Command::new(PROGRAM)
+        let mut command = Command::new(PROGRAM);
+        if let Some(roots) = roots {
+            command.env("SSL_CERT_FILE", roots).env_remove("SSL_CERT_DIR");
+        }
+        let mut child = command
             .arg("--config")
             .arg(&path)
             .env_remove("RUST_LOG")
