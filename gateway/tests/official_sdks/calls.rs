@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use testbed::{Reply, Script, Server, event, reply, rst, sse};
 
+use crate::muted;
 use crate::started::{QUICK, Started, upstream};
 
 /// How a language's program of calls is started.
@@ -82,8 +83,18 @@ fn success(sdk: &str, stream: bool) -> Reply {
     }
 }
 
-/// Every case by every SDK of the language, straight or through a gateway of so many attempts.
-pub(crate) async fn measure(language: &Language, attempts: Option<usize>) -> Vec<Measured> {
+/// How a call gets to the server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Way {
+    Straight,
+    /// Through a gateway of so many attempts.
+    Through(usize),
+    /// The same, but the gateway is not heard when it says not to start again.
+    Muted(usize),
+}
+
+/// Every case by every SDK of the language.
+pub(crate) async fn measure(language: &Language, way: Way) -> Vec<Measured> {
     let (mut servers, mut measured) = (Vec::new(), Vec::new());
     for (sdk, name) in SDKS.into_iter().zip(language.names) {
         for (stream, form) in [(false, "call"), (true, "stream")] {
@@ -103,14 +114,27 @@ pub(crate) async fn measure(language: &Language, attempts: Option<usize>) -> Vec
     }
 
     // an upstream for each server, so that no case pays from another's budget
-    let gateway = attempts.map(|attempts| {
+    let gateway = |attempts| {
         let more = format!("{QUICK}\npolicy.max_attempts = {attempts}");
         let upstreams = servers.iter().enumerate();
         let upstreams = upstreams.map(|(number, (.., server))| upstream(&format!("u{number}"), server.url(""), &more));
         Started::with(&upstreams.collect::<String>())
-    });
-    let base_url = |number: usize, server: &Server| match &gateway {
-        Some(gateway) => gateway.url(&format!("/u{number}")),
+    };
+    let (gateway, address) = match way {
+        Way::Straight => (None, None),
+        Way::Through(attempts) => {
+            let gateway = gateway(attempts);
+            let address = gateway.address();
+            (Some(gateway), Some(address))
+        }
+        Way::Muted(attempts) => {
+            let gateway = gateway(attempts);
+            let address = muted::before(gateway.address()).await;
+            (Some(gateway), Some(address))
+        }
+    };
+    let base_url = |number: usize, server: &Server| match address {
+        Some(address) => format!("http://{address}/u{number}"),
         None => server.url(""),
     };
     let calls = servers.iter().enumerate().map(|(number, (sdk, stream, server))| {
@@ -118,6 +142,8 @@ pub(crate) async fn measure(language: &Language, attempts: Option<usize>) -> Vec
     });
     let (calls, runner) = (Value::Array(calls.collect()), language.clone());
     let results = tokio::task::spawn_blocking(move || run(&runner, &calls)).await.unwrap();
+
+    drop(gateway);
 
     assert_eq!(results.len(), measured.len());
     for result in results {
