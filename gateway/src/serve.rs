@@ -13,8 +13,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::relay::Gateway;
 
-/// How long a caller may take to send the head of a request, so that idle sockets do not pile up.
-const HEAD_TIME: Duration = Duration::from_secs(30);
+/// How long a caller may take for the head of its next request, so that idle sockets do not pile up. Longer than callers keep an
+/// idle connection (Go and reqwest: 90 s): the side that closes first must be theirs, or a request would meet the close.
+const HEAD_TIME: Duration = Duration::from_secs(120);
 /// After an accept that failed (no file descriptor left, mostly), since the next would fail too.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

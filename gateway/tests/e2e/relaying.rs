@@ -228,6 +228,30 @@ async fn a_request_above_the_limit_is_passed_on_as_it_comes() {
 }
 
 #[tokio::test]
+async fn a_caller_that_waits_for_a_word_before_its_body_gets_it_here() {
+    let server = Server::start([reply(429), reply(200)]).await;
+    let gateway = Started::before(&server, "");
+    let mut stream = TcpStream::connect(gateway.address()).await.unwrap();
+    let head = "POST /one/v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: 13\r\nexpect: 100-continue\r\n\
+                connection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut word = [0; 25];
+    stream.read_exact(&mut word).await.unwrap();
+    assert_eq!(&word, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(br#"{"model":"m"}"#).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert_eq!(server.sends(), 2);
+    for request in server.requests() {
+        assert_eq!(
+            (request.text().as_str(), request.header("expect")),
+            (r#"{"model":"m"}"#, None)
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_chunked_request_is_kept_and_sent_again() {
     let server = Server::start([reply(429), reply(200)]).await;
     let gateway = Started::before(&server, "");

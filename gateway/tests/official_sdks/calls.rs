@@ -93,78 +93,114 @@ pub(crate) enum Way {
     Muted(usize),
 }
 
-/// Every case by every SDK of the language.
-pub(crate) async fn measure(language: &Language, way: Way) -> Vec<Measured> {
-    let (mut servers, mut measured) = (Vec::new(), Vec::new());
-    for (sdk, name) in SDKS.into_iter().zip(language.names) {
-        for (stream, form) in [(false, "call"), (true, "stream")] {
-            for case in CASES {
-                servers.push((sdk, stream, Server::start(script(case, sdk, stream)).await));
-                measured.push(Measured {
-                    sdk: name,
-                    version: String::new(),
-                    case,
-                    form,
-                    recovers: case.ends_with("200"),
-                    sends: 0,
-                    end: String::new(),
-                });
-            }
-        }
+/// Every case by every SDK of the language, each of these ways; all in one process, since the SDKs take long to load.
+pub(crate) async fn measure<const WAYS: usize>(language: &Language, ways: [Way; WAYS]) -> [Vec<Measured>; WAYS] {
+    let mut sets = Vec::new();
+    for way in ways {
+        sets.push(Set::new(language, way).await);
     }
-
-    // an upstream for each server, so that no case pays from another's budget
-    let gateway = |attempts| {
-        let more = format!("{QUICK}\npolicy.max_attempts = {attempts}");
-        let upstreams = servers.iter().enumerate();
-        let upstreams = upstreams.map(|(number, (.., server))| upstream(&format!("u{number}"), server.url(""), &more));
-        Started::with(&upstreams.collect::<String>())
-    };
-    let (gateway, address) = match way {
-        Way::Straight => (None, None),
-        Way::Through(attempts) => {
-            let gateway = gateway(attempts);
-            let address = gateway.address();
-            (Some(gateway), Some(address))
-        }
-        Way::Muted(attempts) => {
-            let gateway = gateway(attempts);
-            let address = muted::before(gateway.address()).await;
-            (Some(gateway), Some(address))
-        }
-    };
-    let base_url = |number: usize, server: &Server| match address {
-        Some(address) => format!("http://{address}/u{number}"),
-        None => server.url(""),
-    };
-    let calls = servers.iter().enumerate().map(|(number, (sdk, stream, server))| {
-        json!({ "number": number, "sdk": sdk, "stream": stream, "base_url": base_url(number, server) })
-    });
-    let (calls, runner) = (Value::Array(calls.collect()), language.clone());
+    let calls: Vec<_> = sets
+        .iter()
+        .flat_map(|set| set.calls.iter().map(|(call, _)| call.clone()))
+        .collect();
+    let runner = language.clone();
     let results = tokio::task::spawn_blocking(move || run(&runner, &calls)).await.unwrap();
-
-    drop(gateway);
-
-    assert_eq!(results.len(), measured.len());
-    for result in results {
-        let number = usize::try_from(result["number"].as_u64().unwrap()).unwrap();
-        let measured = &mut measured[number];
-        measured.version = result["version"].as_str().unwrap().to_owned();
-        measured.sends = servers[number].2.sends();
-        measured.end = match (
-            result["answer"].as_str(),
-            result["status"].as_u64(),
-            result["error"].as_str(),
-        ) {
-            (Some(answer), ..) => answer.to_owned(),
-            (_, Some(status), Some(error)) => format!("{status} {error}"),
-            (.., error) => error.unwrap_or_default().to_owned(),
-        };
-    }
-    measured
+    let mut results = results.into_iter();
+    let measured = sets.into_iter().map(|set| set.measured(&mut results));
+    measured.collect::<Vec<_>>().try_into().unwrap()
 }
 
-fn run(language: &Language, calls: &Value) -> Vec<Value> {
+/// All cases one way.
+struct Set {
+    /// What the program is told, and the server that it leads to.
+    calls: Vec<(Value, Server)>,
+    expected: Vec<Measured>,
+    /// Running for as long as it is called.
+    _gateway: Option<Started>,
+}
+
+impl Set {
+    async fn new(language: &Language, way: Way) -> Set {
+        let (mut servers, mut expected) = (Vec::new(), Vec::new());
+        for (sdk, name) in SDKS.into_iter().zip(language.names) {
+            for (stream, form) in [(false, "call"), (true, "stream")] {
+                for case in CASES {
+                    servers.push((sdk, stream, Server::start(script(case, sdk, stream)).await));
+                    expected.push(Measured {
+                        sdk: name,
+                        version: String::new(),
+                        case,
+                        form,
+                        recovers: case.ends_with("200"),
+                        sends: 0,
+                        end: String::new(),
+                    });
+                }
+            }
+        }
+
+        // an upstream for each server, so that no case pays from another's budget
+        let gateway = |attempts, account| {
+            let more = format!("{QUICK}\npolicy.max_attempts = {attempts}\n{account}");
+            let upstreams = servers.iter().enumerate();
+            let upstreams =
+                upstreams.map(|(number, (.., server))| upstream(&format!("u{number}"), server.url(""), &more));
+            Started::with(&upstreams.collect::<String>())
+        };
+        let gateway = match way {
+            Way::Straight => None,
+            Way::Through(attempts) => Some(gateway(attempts, "")),
+            // refusals teach a lane its pace; the SDK's repeats are counted here and need not wait for it
+            Way::Muted(attempts) => Some(gateway(
+                attempts,
+                "account.lane_by_header = \"x-stainless-retry-count\"",
+            )),
+        };
+        let address = match (&gateway, way) {
+            (Some(gateway), Way::Muted(_)) => Some(muted::before(gateway.address()).await),
+            (Some(gateway), _) => Some(gateway.address()),
+            (None, _) => None,
+        };
+        let call = |(number, (sdk, stream, server)): (usize, (&str, bool, Server))| {
+            let base_url = match address {
+                Some(address) => format!("http://{address}/u{number}"),
+                None => server.url(""),
+            };
+            (json!({ "sdk": sdk, "stream": stream, "base_url": base_url }), server)
+        };
+        Set {
+            calls: servers.into_iter().enumerate().map(call).collect(),
+            expected,
+            _gateway: gateway,
+        }
+    }
+
+    fn measured(self, results: &mut impl Iterator<Item = Value>) -> Vec<Measured> {
+        let calls = self.expected.into_iter().zip(self.calls);
+        let measured = calls.map(|(expected, (_, server))| {
+            let result = results.next().expect("a result for each call");
+            let seen = (
+                result["answer"].as_str(),
+                result["status"].as_u64(),
+                result["error"].as_str(),
+            );
+            Measured {
+                version: result["version"].as_str().unwrap().to_owned(),
+                sends: server.sends(),
+                end: match seen {
+                    (Some(answer), ..) => answer.to_owned(),
+                    (_, Some(status), Some(error)) => format!("{status} {error}"),
+                    (.., error) => error.unwrap_or_default().to_owned(),
+                },
+                ..expected
+            }
+        });
+        measured.collect()
+    }
+}
+
+/// The results stand in the order of the calls.
+fn run(language: &Language, calls: &[Value]) -> Vec<Value> {
     let mut child = Command::new(&language.program)
         .arg(language.script)
         .current_dir(&language.folder)
@@ -176,7 +212,7 @@ fn run(language: &Language, calls: &Value) -> Vec<Value> {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(calls.to_string().as_bytes()).unwrap();
+    stdin.write_all(json!(calls).to_string().as_bytes()).unwrap();
     drop(stdin);
     let output = child.wait_with_output().unwrap();
     assert!(

@@ -15,11 +15,8 @@ pub(crate) fn python() -> Language {
         "the official Python SDKs are measured with Python 3.11 or later, and there is none: install it (on Debian and \
          Ubuntu: `apt-get install python3 python3-venv`)"
     );
-    let files = [
-        ("requirements.txt", include_str!("python/requirements.txt")),
-        ("calls.py", include_str!("python/calls.py")),
-    ];
-    let folder = installed("python", &files, |folder| {
+    let pins = [("requirements.txt", include_str!("python/requirements.txt"))];
+    let folder = installed("python", &pins, |folder| {
         let requirements = [
             "-m",
             "pip",
@@ -45,7 +42,7 @@ pub(crate) fn python() -> Language {
     };
     Language {
         program,
-        script: "calls.py",
+        script: write(&folder, "calls.py", include_str!("python/calls.py")),
         folder,
         environment: packages,
         names: ["openai (Python)", "anthropic (Python)"],
@@ -59,12 +56,11 @@ pub(crate) fn node() -> Language {
         "the official Node SDKs are measured with Node.js 20 or later and npm, and they are not there: install them \
          (https://nodejs.org, or on Debian and Ubuntu `apt-get install nodejs npm`)"
     );
-    let files = [
+    let pins = [
         ("package.json", include_str!("node/package.json")),
         ("package-lock.json", include_str!("node/package-lock.json")),
-        ("calls.mjs", include_str!("node/calls.mjs")),
     ];
-    let folder = installed("node", &files, |folder| {
+    let folder = installed("node", &pins, |folder| {
         runs_in(
             folder,
             "npm",
@@ -73,25 +69,25 @@ pub(crate) fn node() -> Language {
     });
     Language {
         program: PathBuf::from("node"),
-        script: "calls.mjs",
+        script: write(&folder, "calls.mjs", include_str!("node/calls.mjs")),
         folder,
         environment: Vec::new(),
         names: ["openai (Node)", "@anthropic-ai/sdk (Node)"],
     }
 }
 
-/// A folder with these files and what `install` puts beside them; made anew if one of the files has changed, or if the last
-/// installation was not brought to its end.
-fn installed(name: &str, files: &[(&str, &str)], install: impl Fn(&Path) -> bool) -> PathBuf {
+/// A folder with these lists of versions and what `install` puts beside them; made anew if one of the lists has changed, or if
+/// the last installation was not brought to its end.
+fn installed(name: &str, pins: &[(&'static str, &str)], install: impl Fn(&Path) -> bool) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("official-sdks").join(name);
-    let made_of: String = files.iter().map(|(_, text)| *text).collect();
+    let made_of: String = pins.iter().map(|(_, text)| *text).collect();
     if std::fs::read_to_string(folder.join(MADE_OF)).is_ok_and(|before| before == made_of) {
         return folder;
     }
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
-    for (file, text) in files {
-        std::fs::write(folder.join(file), text).unwrap();
+    for &(file, text) in pins {
+        write(&folder, file, text);
     }
     assert!(
         install(&folder),
@@ -99,6 +95,11 @@ fn installed(name: &str, files: &[(&str, &str)], install: impl Fn(&Path) -> bool
     );
     std::fs::write(folder.join(MADE_OF), made_of).unwrap();
     folder
+}
+
+fn write(folder: &Path, file: &'static str, text: &str) -> &'static str {
+    std::fs::write(folder.join(file), text).unwrap();
+    file
 }
 
 fn runs(program: &str, arguments: &[&str]) -> bool {

@@ -33,9 +33,8 @@ async fn node_sdks_send_what_the_gateway_says() {
 }
 
 async fn compare(language: Language) {
-    let straight = measure(&language, Way::Straight).await;
-    let muted = measure(&language, Way::Muted(OURS)).await;
-    let through = measure(&language, Way::Through(OURS)).await;
+    let ways = [Way::Straight, Way::Muted(OURS), Way::Through(OURS)];
+    let [straight, muted, through] = measure(&language, ways).await;
 
     let mut table = format!(
         "\n| SDK | version | case | | straight | through a gateway of {OURS} that is not heard | through the gateway of {OURS} |\n\

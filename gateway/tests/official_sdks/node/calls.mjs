@@ -33,9 +33,9 @@ const sdks = {
 
 const version = (name) => JSON.parse(readFileSync(`node_modules/${name}/package.json`, "utf8")).version;
 
-async function run({ number, sdk, base_url, stream }) {
+async function run({ sdk, base_url, stream }) {
   const { ask, name, APIError } = sdks[sdk];
-  const result = { number, version: version(name), answer: null, status: null, error: null };
+  const result = { version: version(name), answer: null, status: null, error: null };
   try {
     result.answer = await ask(base_url, stream);
   } catch (error) {

@@ -32,7 +32,7 @@ SDKS = {"openai": (openai, ask_openai), "anthropic": (anthropic, ask_anthropic)}
 
 def run(call):
     module, ask = SDKS[call["sdk"]]
-    result = {"number": call["number"], "version": module.__version__, "answer": None, "status": None, "error": None}
+    result = {"version": module.__version__, "answer": None, "status": None, "error": None}
     try:
         result["answer"] = ask(call["base_url"], call["stream"])
     except module.APIStatusError as error:
