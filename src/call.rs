@@ -9,14 +9,17 @@ use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use reqwest::Response;
 use reqwest_middleware::{Error, Result};
 
+use crate::above::{Above, Known, sdk_retry_count};
 use crate::account::{Admitted, Asked, Change, Paid, Refused, RequestLimit};
 use crate::body::{Answer, PEEK_BYTES, PEEK_TIME};
 use crate::classify::{Class, Seen, Verdict};
 use crate::clock::{Clock, Deadline};
 use crate::decide::{Decision, Progress, decide};
 use crate::error::{RetryError, TimeLimit};
+use crate::ledger::{Last, Spent, Standing};
 use crate::middleware::Parts;
 use crate::observe::{CallInfo, Event, ReportedHeaders};
+use crate::operation::Current;
 use crate::outcome::{Attempt, Outcome, StopReason};
 use crate::policy::{GiveUp, RetryPolicy};
 use crate::replay::Outgoing;
@@ -74,6 +77,15 @@ impl Ended {
 #[derive(Debug, Clone, Copy)]
 struct Running;
 
+/// Why nothing is sent at all.
+#[derive(Debug)]
+pub(crate) enum Barred {
+    /// The same request had been given up before.
+    Spent(Box<Spent>),
+    /// The operation's time is over.
+    Late,
+}
+
 /// One call, from its first look at the request to its outcome.
 pub(crate) struct Call<'a> {
     pub(crate) parts: &'a Parts,
@@ -96,6 +108,10 @@ pub(crate) struct Call<'a> {
     refused_until: Option<SystemTime>,
     /// What was paid for the next send, if it is a retry.
     paid: Option<Paid>,
+    /// Somebody will see what even a plain first success took.
+    watched: bool,
+    /// Who may send the request again, if anybody may.
+    above: Option<Box<Above<'a>>>,
 }
 
 impl<'a> Call<'a> {
@@ -107,20 +123,33 @@ impl<'a> Call<'a> {
         policy: &'a RetryPolicy,
         extensions: &'a mut Extensions,
         request: &reqwest::Request,
+        operation: Option<&'a Current>,
     ) -> Self {
         let nested = extensions.get::<Running>().is_some();
+        let mut above = None;
+        // what an earlier call left is replaced by this one's
+        let mut watched = extensions.get::<Outcome>().is_some();
         if !nested {
+            above = Above::of(operation, parts.guard.as_ref(), extensions);
             extensions.insert(Running);
         }
+        let info = parts.observers.watch(request).map(Box::new);
+        watched |= info.is_some() || above.is_some();
         let begun = parts.clock.now();
+        let total = Deadline::after(begun, policy.total_deadline);
+        let mut outcome = Outcome::begun();
+        if let Some(count) = sdk_retry_count(request.headers()) {
+            outcome.note_sdk_retry(count);
+            watched = true;
+        }
         Self {
             parts,
             policy,
             extensions,
-            deadline: Deadline::after(begun, policy.total_deadline),
-            outcome: Outcome::begun(),
+            deadline: operation.map_or(total, |operation| operation.deadline(begun).or_earlier(total)),
+            outcome,
             nested,
-            info: parts.observers.watch(request).map(Box::new),
+            info,
             begun,
             first_send: None,
             last_send: begun,
@@ -128,7 +157,54 @@ impl<'a> Call<'a> {
             received_at: SystemTime::UNIX_EPOCH,
             refused_until: None,
             paid: None,
+            watched,
+            above,
         }
+    }
+
+    /// Gives the request its idempotency key, and asks whoever may know it from an earlier send what becomes of this one.
+    #[inline]
+    pub(crate) fn claim(&mut self, outgoing: &mut Outgoing) -> Option<Barred> {
+        if self.above.is_some() || self.outcome.sdk_retry_count().is_some() {
+            return self.claim_above(outgoing);
+        }
+        outgoing.generate_key(self.policy);
+        None
+    }
+
+    /// The same where there is somebody to ask.
+    #[cold]
+    fn claim_above(&mut self, outgoing: &mut Outgoing) -> Option<Barred> {
+        if let Some(count) = self.outcome.sdk_retry_count() {
+            self.tell(|call| Event::SdkRetry { call, count });
+        }
+        let known = match &mut self.above {
+            Some(above) => above.ask(outgoing, self.policy, self.extensions, self.begun),
+            None => Known::Nothing,
+        };
+        match known {
+            Known::Nothing => {}
+            Known::Resumed(standing) => self.resume(*standing),
+            Known::Spent(spent) => return Some(Barred::Spent(spent)),
+        }
+        outgoing.generate_key(self.policy);
+        let above = self.above.as_ref()?;
+        above.note_key(outgoing, self.policy);
+        self.deadline.is_past(self.clock().now()).then_some(Barred::Late)
+    }
+
+    /// Goes on where an earlier part of the call was cut off.
+    fn resume(&mut self, standing: Standing) {
+        let repeated = self.outcome.sdk_retry_count();
+        self.outcome = standing.outcome.resumed();
+        if let Some(count) = repeated {
+            self.outcome.note_sdk_retry(count);
+        }
+        (self.begun, self.first_send) = (standing.begun, standing.first_send);
+        self.received_at = standing.received_at;
+        self.deadline = self
+            .deadline
+            .or_earlier(Deadline::after(self.begun, self.policy.total_deadline));
     }
 
     pub(crate) fn clock(&self) -> &'a dyn Clock {
@@ -161,8 +237,12 @@ impl<'a> Call<'a> {
         let (clock, mut began) = (self.clock(), None);
         let mut admitted = poll_fn(|cx| {
             let polled = start.as_mut().poll(cx);
-            if polled.is_pending() {
-                began.get_or_insert_with(|| clock.now());
+            if polled.is_pending() && began.is_none() {
+                began = Some(clock.now());
+                self.tell(|call| Event::Queued {
+                    call,
+                    attempt: self.outcome.sends().saturating_add(1),
+                });
             }
             polled
         })
@@ -184,6 +264,7 @@ impl<'a> Call<'a> {
     }
 
     /// The same where there is nothing to ask: the account is quiet.
+    #[inline]
     pub(crate) fn admit_unasked(&self, outgoing: &Outgoing) -> Option<Admitted> {
         let mut permit = self.parts.account.unasked()?;
         self.keep(&mut permit, outgoing);
@@ -205,6 +286,7 @@ impl<'a> Call<'a> {
     }
 
     /// Counts a send; what it must not outlast is the answer.
+    #[inline]
     pub(crate) fn start_attempt(&mut self) -> Deadline {
         self.outcome.count_send();
         if let Some(paid) = self.paid.take() {
@@ -267,7 +349,6 @@ impl<'a> Call<'a> {
 
     /// The verdict on an attempt, written into the outcome; `None` for a success.
     pub(crate) fn judge(&mut self, ended: &Ended, outgoing: &Outgoing, permit: &mut Admitted) -> Option<Verdict> {
-        self.reached = self.clock().now();
         self.received_at = self.clock().wall_now();
         let broken = matches!(ended, Ended::Answered(answer) if answer.is_broken());
         let seen = self.seen(ended, outgoing);
@@ -275,6 +356,11 @@ impl<'a> Call<'a> {
         let requests = RequestLimit::of(&seen);
         let verdict = verdict.or_else(|| broken.then(transport::broken_body));
 
+        let teaches = verdict.is_some() || requests.is_some() || permit.is_asked();
+        if verdict.is_none() && !teaches && self.goes_unseen() {
+            return None;
+        }
+        self.reached = self.clock().now();
         let started = self.last_send.saturating_duration_since(self.begun);
         let elapsed = self.reached.saturating_duration_since(self.last_send);
         let (attempt, status) = (self.outcome.sends(), ended.status());
@@ -283,7 +369,7 @@ impl<'a> Call<'a> {
             Ended::Answered(answer) => Some(answer.headers()),
             Ended::Failed(_) | Ended::Cut(_) => None,
         });
-        if verdict.is_some() || requests.is_some() || permit.is_asked() {
+        if teaches {
             self.teach(ended, outgoing, verdict.as_ref(), requests, permit);
         }
         self.tell(|call| Event::AttemptFinished {
@@ -295,6 +381,11 @@ impl<'a> Call<'a> {
             headers,
         });
         verdict
+    }
+
+    /// Nobody will know what the call took, if it ends well now: a plain success is not worth the time to note it.
+    fn goes_unseen(&self) -> bool {
+        !self.watched && self.outcome.sends() <= 1 && self.outcome.waited().is_zero()
     }
 
     /// Tells the account what came of the send, and the observers what that changed.
@@ -329,6 +420,12 @@ impl<'a> Call<'a> {
                     until: until(at),
                 },
                 Change::Resumed => Event::Resumed { call, lane: &lane },
+                Change::QuotaHeld { until: at } => Event::QuotaHeld {
+                    call,
+                    lane: &lane,
+                    until: until(at),
+                },
+                Change::QuotaReleased => Event::QuotaReleased { call, lane: &lane },
                 Change::BreakerOpened { until: at } => Event::BreakerOpened {
                     call,
                     lane: &lane,
@@ -384,6 +481,9 @@ impl<'a> Call<'a> {
             nested: self.nested,
             draws: self.parts.dice.draw(),
         };
+        if !self.nested {
+            self.above.get_or_insert_default().note_request(outgoing);
+        }
         match decide(&self.seen(ended, outgoing), verdict, &progress, self.policy) {
             Decision::Retry(wait) => match permit.pay_for_retry(verdict) {
                 Some(paid) => {
@@ -415,6 +515,9 @@ impl<'a> Call<'a> {
     /// The end of the call: what the caller gets, with the outcome on it.
     pub(crate) fn end(mut self, ended: Ended, verdict: Option<Verdict>, stop: StopReason) -> Result<Response> {
         self.close(stop);
+        if let Some(above) = &mut self.above {
+            above.note_end(&ended, verdict.as_ref());
+        }
         match (ended, verdict) {
             (Ended::Failed(error), _) => Err(error),
             (Ended::Cut(limit), _) => Err(Error::middleware(RetryError::TimedOut {
@@ -434,8 +537,37 @@ impl<'a> Call<'a> {
             Remnant::Kept(ended) => self.end(ended, Some(verdict), stop),
             Remnant::Lost(status) => {
                 self.close(stop);
+                if let Some(above) = &mut self.above {
+                    above.note_last(Last::Status(status, verdict));
+                }
                 Err(self.gave_up(status, verdict))
             }
+        }
+    }
+
+    /// The end of a call that is not sent at all: with the last result of the same request, or with an error.
+    pub(crate) fn end_barred(mut self, barred: Barred, outgoing: &Outgoing) -> Result<Response> {
+        let Barred::Spent(spent) = barred else {
+            self.close(StopReason::DeadlinePassed);
+            return Err(Error::middleware(RetryError::Refused {
+                outcome: self.outcome.clone().into(),
+            }));
+        };
+        // it does nothing of its own, and leaves what is known as it is
+        self.above = None;
+        let Spent { standing, last } = *spent;
+        self.refused_until = standing.outcome.retry_at();
+        self.resume(standing);
+        self.close(StopReason::OperationSpent);
+        match last {
+            Last::Answer(answer) if self.asks_for_an_error(answer.status, &answer.verdict) => {
+                Err(self.gave_up(answer.status, answer.verdict))
+            }
+            Last::Answer(answer) => Ok(self.give_back(Answer::Untouched(answer.response(outgoing.url())))),
+            Last::Status(status, verdict) => Err(self.gave_up(status, verdict)),
+            Last::Nothing => Err(Error::middleware(RetryError::Refused {
+                outcome: self.outcome.clone().into(),
+            })),
         }
     }
 
@@ -467,6 +599,9 @@ impl<'a> Call<'a> {
 
     /// Completes the outcome, and says so.
     fn close(&mut self, stop: StopReason) {
+        if stop == StopReason::Succeeded && self.goes_unseen() {
+            return self.outcome.end(stop, Duration::ZERO, None);
+        }
         let stated = self.outcome.verdict().and_then(Verdict::server_delay);
         let retry_at = stated
             .and_then(|delay| self.received_at.checked_add(delay.duration()))
@@ -501,6 +636,7 @@ impl<'a> Call<'a> {
 
     /// The response as it was received, with the outcome beside it, and with the word that keeps a caller above, if it
     /// honours it, from doing all of this again.
+    #[inline]
     fn give_back(&self, answer: Answer) -> Response {
         let mut response = answer.into_response();
         if self.outcome.is_exhausted() && !self.nested {
@@ -523,6 +659,15 @@ impl Drop for Call<'_> {
         }
         if self.nested {
             return;
+        }
+        if let Some(above) = self.above.take() {
+            let standing = Standing {
+                outcome: self.outcome.clone(),
+                begun: self.begun,
+                first_send: self.first_send,
+                received_at: self.received_at,
+            };
+            above.settle(standing, self.extensions, self.parts.clock.now());
         }
         self.extensions.remove::<Running>();
         let plain = self.outcome.is_plain();

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use reqwest_ai_retry::{GiveUp, Outcome, RetryError, StopReason};
+use reqwest_ai_retry::{GiveUp, Outcome, RetryError, StopReason, Why};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -126,6 +126,8 @@ impl Failure {
             (_, StopReason::PausedPastDeadline | StopReason::QueuePastDeadline | StopReason::QuotaExhausted) => {
                 StatusCode::TOO_MANY_REQUESTS
             }
+            // there had been no answer when it was given up
+            (_, StopReason::OperationSpent) => StatusCode::BAD_GATEWAY,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self {
@@ -160,8 +162,17 @@ impl Failure {
         }
     }
 
-    /// As it is sent. A caller above is always told not to start again: what could be tried has been.
+    /// Could not be tried again here, where the request was not kept whole, but may be by a caller that still has it.
+    const fn is_left_to_the_caller(&self) -> bool {
+        matches!(
+            self.outcome,
+            Some((_, StopReason::NotReplayable(Why::BodyTooLarge | Why::StreamingBody)))
+        )
+    }
+
+    /// As it is sent. A caller above is told not to start again: what could be tried has been.
     pub(crate) fn response(self, now: SystemTime) -> Response<String> {
+        let is_final = !self.is_left_to_the_caller();
         let body = json!({
             // Anthropic's envelope around OpenAI's
             "type": "error",
@@ -180,7 +191,9 @@ impl Failure {
             note(sends, stop, headers);
         }
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert("x-should-retry", HeaderValue::from_static("false"));
+        if is_final {
+            headers.insert("x-should-retry", HeaderValue::from_static("false"));
+        }
         if let Some(wait) = self.retry_at.and_then(|at| at.duration_since(now).ok()) {
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             headers.insert(header::RETRY_AFTER, seconds.into());
@@ -216,7 +229,7 @@ pub(crate) fn word(value: impl Serialize) -> String {
 mod tests {
     use std::time::Duration;
 
-    use reqwest_ai_retry::{Account, Cost, Why};
+    use reqwest_ai_retry::{Account, Cost};
 
     use super::*;
 

@@ -118,12 +118,14 @@ impl Gateway {
 
 impl Upstream {
     fn new(planned: Planned, client: reqwest::Client) -> Self {
-        let retry = RetryMiddleware::builder()
+        let mut retry = RetryMiddleware::builder()
             .policy(planned.policy)
-            .account(planned.account.clone())
-            .build();
+            .account(planned.account.clone());
+        if let Some(window) = planned.outer_retry_guard {
+            retry = retry.outer_retry_guard(window);
+        }
         Self {
-            client: ClientBuilder::new(client).with(retry).build(),
+            client: ClientBuilder::new(client).with(retry.build()).build(),
             name: planned.name,
             base: planned.base,
             accept_encoding: planned.accept_encoding,

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
+use std::time::Duration;
 
 use reqwest::Url;
 use reqwest_ai_retry::{GiveUp, RetryPolicy};
@@ -23,6 +24,9 @@ use crate::headers::AcceptEncoding;
 
 /// Paths of the gateway's own, which no upstream may be named after.
 pub(crate) const OWN_PATHS: [&str; 2] = ["healthz", "status"];
+
+/// The crate takes no longer window.
+const LONGEST_GUARD: Span = Span::seconds(300);
 
 /// The file, each setting with its default.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -53,6 +57,7 @@ struct Upstream {
     url: String,
     #[serde(default)]
     accept_encoding: AcceptEncoding,
+    outer_retry_guard: Option<Span>,
     #[serde(default)]
     policy: Policy,
     account: Option<Account>,
@@ -97,6 +102,7 @@ pub(crate) struct Planned {
     pub(crate) name: String,
     pub(crate) base: Url,
     pub(crate) accept_encoding: AcceptEncoding,
+    pub(crate) outer_retry_guard: Option<Duration>,
     pub(crate) policy: RetryPolicy,
     pub(crate) give_up: GiveUp,
     pub(crate) account: reqwest_ai_retry::Account,
@@ -207,6 +213,12 @@ impl Upstream {
         if base.scheme() == "http" && !is_this_machine(&base) {
             warnings.push(format!("upstreams.{name}.url is plain HTTP: keys travel unencrypted"));
         }
+        if self.outer_retry_guard == Some(Span::seconds(0)) || self.outer_retry_guard > Some(LONGEST_GUARD) {
+            return refuse(
+                "outer_retry_guard",
+                "a window is longer than nothing and at most \"5m\"",
+            );
+        }
         let account = match &self.account {
             Some(account) => account.build().map_err(|invalid| invalid.below("account"))?,
             None => reqwest_ai_retry::Account::default(),
@@ -215,6 +227,7 @@ impl Upstream {
             name: name.to_owned(),
             base,
             accept_encoding: self.accept_encoding,
+            outer_retry_guard: self.outer_retry_guard.map(|window| window.0),
             policy: self.policy.build().map_err(|invalid| invalid.below("policy"))?,
             give_up: self.policy.give_up(),
             account,
@@ -301,6 +314,14 @@ mod tests {
             (format!("default_upstream = \"two\"\n{ONE}"), "default_upstream"),
             (format!("log = \"loud=very\"\n{ONE}"), "log"),
             (format!("connect_timeout = \"0s\"\n{ONE}"), "connect_timeout"),
+            (
+                format!("{ONE}outer_retry_guard = \"0s\""),
+                "upstreams.one.outer_retry_guard",
+            ),
+            (
+                format!("{ONE}outer_retry_guard = \"6m\""),
+                "upstreams.one.outer_retry_guard",
+            ),
             (
                 format!("{ONE}policy.max_attempts = 0"),
                 "upstreams.one.policy.max_attempts",

@@ -15,6 +15,7 @@ const EVERYTHING: &str = r#"
     default_upstream = "NAME"
     [upstreams.NAME]
     url = "https://one.example"
+    outer_retry_guard = "1s"
     [upstreams.NAME.policy]
     max_queue_time = "1s"
     attempt_timeout = "1s"

@@ -207,6 +207,40 @@ async fn a_request_above_the_limit_is_sent_once_and_whole() {
 }
 
 #[tokio::test]
+async fn a_request_that_was_not_kept_is_left_to_the_caller() {
+    let server = Server::start(rst()).await;
+    let gateway = Started::before(&server, "policy.buffer_request = \"1KiB\"");
+    let answer = ask(&gateway).body("x".repeat(2000)).send().await.unwrap();
+    assert_eq!(answer.status(), 502);
+    assert!(!answer.headers().contains_key("x-should-retry"));
+    assert_eq!(server.sends(), 1);
+}
+
+#[tokio::test]
+async fn a_repeat_by_an_sdk_that_is_told_in_vain_is_answered_from_memory() {
+    for (failure, status) in [(reply(429).body("no"), 429), (rst(), 502)] {
+        let server = Server::start(failure).await;
+        let gateway = Started::before(&server, "policy.max_attempts = 4\nouter_retry_guard = \"60s\"");
+        for count in 0..3 {
+            let answer = ask(&gateway)
+                .header("x-stainless-retry-count", count)
+                .send()
+                .await
+                .unwrap();
+            assert_eq!(answer.status(), status);
+            assert_eq!(answer.headers()["x-should-retry"], "false");
+            let stop = if count == 0 {
+                "attempts_spent"
+            } else {
+                "operation_spent"
+            };
+            assert_eq!(answer.headers()["x-retry-gateway-stop"], stop);
+        }
+        assert_eq!(server.sends(), 4);
+    }
+}
+
+#[tokio::test]
 async fn a_request_above_the_limit_is_passed_on_as_it_comes() {
     let server = Server::start(reply(200).body("ok")).await;
     let gateway = Started::before(&server, "policy.buffer_request = \"1KiB\"");
