@@ -34,13 +34,18 @@ fn lane(lane: &LaneStatus) -> Value {
         "in_flight": lane.in_flight,
         "learnt_max_in_flight": lane.learnt_max_in_flight,
         "waiting": lane.waiting,
-        "starts_per_minute": lane.starts_per_minute,
+        "starts_per_minute": lane.starts_per_minute.map(rounded),
         "paused_until": lane.paused_until.and_then(time),
         "held_until": lane.held_until.and_then(time),
         "breaker": word(lane.breaker),
-        "retries_left": lane.retries_left,
-        "idle_seconds": lane.idle.as_secs_f64(),
+        "retries_left": rounded(lane.retries_left),
+        "idle_seconds": rounded(lane.idle.as_secs_f64()),
     })
+}
+
+/// To two places: more would be noise.
+fn rounded(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
 }
 
 /// To the second: more would tell nobody more. `None` beyond the calendar.
@@ -74,6 +79,12 @@ mod tests {
         let lane = &one["lanes"][0];
         assert_eq!((&lane["in_flight"], &lane["breaker"]), (&json!(1), &json!("closed")));
         assert_eq!(lane["paused_until"], Value::Null);
+    }
+
+    #[test]
+    fn a_number_is_written_as_people_read_it() {
+        assert_eq!(json!(rounded(32.048_155_630_894_21)).to_string(), "32.05");
+        assert_eq!(json!(rounded(20.0)).to_string(), "20.0");
     }
 
     #[test]
