@@ -1,7 +1,7 @@
 //! What is sent upstream, how often, and what comes back.
 
 use serde_json::Value;
-use testbed::{Refused, Reply, Server, hang, reply, rst};
+use testbed::{Gate, Refused, Reply, Server, hang, reply, rst};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -91,7 +91,7 @@ async fn an_upstream_without_an_answer_is_a_bad_gateway() {
 #[tokio::test]
 async fn a_cut_attempt_is_a_gateway_timeout() {
     let server = Server::start(hang()).await;
-    let gateway = Started::before(&server, "policy.max_attempts = 2\npolicy.attempt_timeout = \"30ms\"");
+    let gateway = Started::before(&server, "policy.max_attempts = 2\npolicy.attempt_timeout = \"200ms\"");
     let answer = ask(&gateway).send().await.unwrap();
     assert_eq!(answer.status(), 504);
     assert_eq!(answer.headers()["x-should-retry"], "false");
@@ -418,14 +418,19 @@ async fn a_redirect_is_the_callers_to_follow() {
 
 #[tokio::test]
 async fn the_ceiling_holds_for_all_callers_together() {
-    let server = Server::start(reply(200).after(10).body("ok")).await;
+    let gate = Gate::new();
+    let server = Server::start(reply(200).held(&gate).body("ok")).await;
     let gateway = Started::before(&server, "account.max_concurrency = 3");
     let client = caller();
     let calls = (0..40).map(|_| {
         let call = client.post(gateway.url("/one/v1/messages")).body(r#"{"model":"m"}"#);
         async move { call.send().await.unwrap().text().await.unwrap() }
     });
-    let answers = futures_util::future::join_all(calls).await;
+    let full = async {
+        server.wait_in_flight(3).await;
+        gate.open();
+    };
+    let (answers, ()) = tokio::join!(futures_util::future::join_all(calls), full);
     assert_eq!(answers, vec!["ok"; 40]);
     assert_eq!((server.sends(), server.peak_in_flight()), (40, 3));
 }
