@@ -24,6 +24,7 @@ pub(crate) struct Policy {
     idempotency_header: String,
     buffer_request: Size,
     inspect_success: Size,
+    inspect_stream_start: bool,
     give_up: GiveUp,
     backoff: Backoff,
 }
@@ -69,6 +70,7 @@ impl Default for Policy {
             // request that a provider of text takes fits (Anthropic: 32 MB)
             buffer_request: Size(32 << 20),
             inspect_success: Size(0),
+            inspect_stream_start: true,
             give_up: GiveUp::default(),
             backoff: Backoff::default(),
         }
@@ -124,6 +126,7 @@ impl Policy {
             .max_retry_time(self.max_retry_time.0)
             .replay(self.replay)
             .idempotency_key(key.header(header))
+            .inspect_stream_start(self.inspect_stream_start)
             .give_up(self.give_up)
             .backoff(
                 base.min(self.backoff.min.0)
@@ -177,6 +180,7 @@ mod tests {
             idempotency_header = "X-Idempotency-Key"
             buffer_request = 0
             inspect_success = "64KiB"
+            inspect_stream_start = false
             give_up = "error"
             backoff = { growth = "constant", base = "2s", min = "100ms", max = "10s", jitter = "equal" }
         "#;
@@ -190,6 +194,7 @@ mod tests {
             .replay(Replay::Idempotent)
             .idempotency_key(IdempotencyKey::Generate.header(HeaderName::from_static("x-idempotency-key")))
             .inspect_success(64 << 10)
+            .inspect_stream_start(false)
             .give_up(GiveUp::Error)
             .backoff(
                 reqwest_ai_retry::Backoff::constant(secs(2))

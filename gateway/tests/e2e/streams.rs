@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testbed::{Server, hang, reply, sse};
+use testbed::{Server, event, hang, reply, sse};
 
 use crate::started::{Started, ask};
 
@@ -26,6 +26,24 @@ async fn a_stream_is_retried_before_it_begins_and_then_handed_over_byte_for_byte
         "data: one\n\ndata: two\n\ndata: [DONE]\n\n"
     );
     assert_eq!(server.sends(), 2);
+}
+
+#[tokio::test]
+async fn an_error_before_any_output_is_retried() {
+    let overloaded = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
+    for (setting, sends) in [("", 2), ("policy.inspect_stream_start = false", 1)] {
+        let server = Server::start([sse([event("error", overloaded)]), sse(["one"])]).await;
+        let gateway = Started::before(&server, setting);
+        // packed answers, which every SDK asks for, could not be looked into
+        let answer = ask(&gateway)
+            .header("accept-encoding", "gzip, deflate")
+            .send()
+            .await
+            .unwrap();
+        let text = answer.text().await.unwrap();
+        assert_eq!(server.sends(), sends, "{setting}");
+        assert_eq!(text == "data: one\n\n", sends == 2, "{text}");
+    }
 }
 
 #[tokio::test]
