@@ -514,7 +514,7 @@ async fn guard_lets_an_equal_request_through_after_its_window() {
 #[tokio::test(start_paused = true)]
 async fn success_makes_the_guard_forget() {
     let slow = reply(200).after(secs(5));
-    let server = Stub::new([reply(503), slow, reply(200)]);
+    let server = Stub::new([reply(503).after(secs(1)), slow, reply(200)]);
     let retry = RetryMiddleware::builder().policy(exact().max_attempts(1));
     let client = server.under([retry.outer_retry_guard(secs(60)).build()]);
     let (first, second) = tokio::join!(chat(&client, "m"), chat(&client, "m"));
