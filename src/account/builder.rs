@@ -64,6 +64,7 @@ impl Default for AccountBuilder {
                 breaker: true,
                 max_pause: Duration::from_secs(300),
                 longest_shared_hint: Duration::MAX,
+                guesses: true,
                 quota_hold: Some(Duration::from_secs(60)),
                 ramp: None,
                 max_lanes: 1024,
@@ -185,6 +186,7 @@ impl AccountBuilder {
         self.rules.breaker = false;
         self.rules.quota_hold = None;
         self.rules.longest_shared_hint = Duration::from_secs(60);
+        self.rules.guesses = false;
         self.names.by_credential = true;
         self
     }

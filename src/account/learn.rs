@@ -177,6 +177,11 @@ impl Rate {
         Some(self.base()? * (1.0 - self.guard) * self.scale)
     }
 
+    /// Is nothing slowed, since nothing is known?
+    pub(crate) const fn is_free(&self) -> bool {
+        matches!(self.search, Search::Free)
+    }
+
     /// What is configured, a minute.
     #[inline]
     fn per_minute(&self) -> f64 {

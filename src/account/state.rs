@@ -38,6 +38,8 @@ pub(crate) struct Rules {
     pub(crate) max_pause: Duration,
     /// A hint beyond this stops only the call that got it.
     pub(crate) longest_shared_hint: Duration,
+    /// A refusal that states no delay is met by a guess, of a pause and of a rate.
+    pub(crate) guesses: bool,
     pub(crate) quota_hold: Option<Duration>,
     pub(crate) ramp: Option<Duration>,
     pub(crate) max_lanes: usize,
@@ -769,6 +771,7 @@ impl State {
     pub(crate) fn hear(&mut self, grant: &mut Grant, heard: Heard, now: Tick, woken: &mut Vec<Waker>) -> Changes {
         let mut changes = Changes::new();
         let (longest, quota_hold) = (self.rules.longest_shared_hint, self.rules.quota_hold);
+        let guesses = self.rules.guesses;
         let breaker = self.rules.breaker;
         let (cause, scope) = heard.verdict.map_or((Cause::Other, Scope::Unknown), |verdict| {
             (verdict.cause(), verdict.scope())
@@ -808,9 +811,10 @@ impl State {
                 }
                 // it is waited for by the one that got it, and teaches the others nothing
                 (Class::Retryable, Cause::RateLimited, _) if hint.is_some_and(|hint| hint > longest) => None,
+                (Class::Retryable, Cause::RateLimited, _) if hint.is_none() && !guesses && lane.rate.is_free() => None,
                 (Class::Retryable, Cause::RateLimited, _) => {
                     let own = lane.rate.refused(grant.stamp, hint, now);
-                    hint.or(own)
+                    hint.or(own.filter(|_| guesses))
                 }
                 // a conflict is about one thing, and no matter of the lane
                 (Class::Retryable, cause, _) if cause != Cause::Conflict && verdict.delivery() == Delivery::Refused => {

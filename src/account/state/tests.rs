@@ -20,6 +20,7 @@ fn rules() -> Rules {
         slow_start: false,
         breaker: true,
         max_pause: Duration::from_secs(300),
+        guesses: true,
         longest_shared_hint: Duration::MAX,
         quota_hold: Some(Duration::from_secs(60)),
         ramp: None,
