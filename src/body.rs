@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, StatusCode, response};
+use http::{HeaderMap, StatusCode, header, response};
 use http_body::{Body as _, Frame, SizeHint};
 use reqwest::{Body, Response, ResponseBuilderExt, Url};
 
@@ -248,6 +248,24 @@ impl Answer {
                 })
             }),
             Self::Untouched(_) => None,
+        }
+    }
+
+    /// As much of the answer as is here, for further sends of the same request.
+    pub(crate) fn kept(&self, verdict: Verdict) -> Remembered {
+        let (body, whole) = match self {
+            Self::Peeked(peeked) => (peeked.body.prefix.clone(), peeked.body.whole().is_some()),
+            Self::Untouched(_) => (Bytes::new(), false),
+        };
+        let mut headers = self.headers().clone();
+        if !whole {
+            headers.remove(header::CONTENT_LENGTH);
+        }
+        Remembered {
+            status: self.status(),
+            headers,
+            body,
+            verdict,
         }
     }
 

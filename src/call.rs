@@ -9,14 +9,17 @@ use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use reqwest::Response;
 use reqwest_middleware::{Error, Result};
 
+use crate::above::{Above, Known, sdk_retry_count};
 use crate::account::{Admitted, Asked, Change, Paid, Refused, RequestLimit};
 use crate::body::{Answer, PEEK_BYTES, PEEK_TIME};
 use crate::classify::{Class, Seen, Verdict};
 use crate::clock::{Clock, Deadline};
 use crate::decide::{Decision, Progress, decide};
 use crate::error::{RetryError, TimeLimit};
+use crate::ledger::{Last, Spent, Standing};
 use crate::middleware::Parts;
 use crate::observe::{CallInfo, Event, ReportedHeaders};
+use crate::operation::Current;
 use crate::outcome::{Attempt, Outcome, StopReason};
 use crate::policy::{GiveUp, RetryPolicy};
 use crate::replay::Outgoing;
@@ -74,6 +77,15 @@ impl Ended {
 #[derive(Debug, Clone, Copy)]
 struct Running;
 
+/// Why nothing is sent at all.
+#[derive(Debug)]
+pub(crate) enum Barred {
+    /// The same request had been given up before.
+    Spent(Box<Spent>),
+    /// The operation's time is over.
+    Late,
+}
+
 /// One call, from its first look at the request to its outcome.
 pub(crate) struct Call<'a> {
     pub(crate) parts: &'a Parts,
@@ -96,6 +108,8 @@ pub(crate) struct Call<'a> {
     refused_until: Option<SystemTime>,
     /// What was paid for the next send, if it is a retry.
     paid: Option<Paid>,
+    /// Who may send the request again, if anybody may.
+    above: Option<Box<Above<'a>>>,
 }
 
 impl<'a> Call<'a> {
@@ -107,17 +121,21 @@ impl<'a> Call<'a> {
         policy: &'a RetryPolicy,
         extensions: &'a mut Extensions,
         request: &reqwest::Request,
+        operation: Option<&'a Current>,
     ) -> Self {
         let nested = extensions.get::<Running>().is_some();
+        let mut above = None;
         if !nested {
+            above = Above::of(operation, parts.guard.as_ref(), extensions);
             extensions.insert(Running);
         }
         let begun = parts.clock.now();
-        Self {
+        let total = Deadline::after(begun, policy.total_deadline);
+        let mut call = Self {
             parts,
             policy,
             extensions,
-            deadline: Deadline::after(begun, policy.total_deadline),
+            deadline: operation.map_or(total, |operation| operation.deadline(begun).or_earlier(total)),
             outcome: Outcome::begun(),
             nested,
             info: parts.observers.watch(request).map(Box::new),
@@ -128,7 +146,44 @@ impl<'a> Call<'a> {
             received_at: SystemTime::UNIX_EPOCH,
             refused_until: None,
             paid: None,
+            above,
+        };
+        if let Some(count) = sdk_retry_count(request.headers()) {
+            call.outcome.note_sdk_retry(count);
+            call.tell(|call| Event::SdkRetry { call, count });
         }
+        call
+    }
+
+    /// Asks whoever may know the request from an earlier send what becomes of this one, and gives it its idempotency key.
+    pub(crate) fn claim(&mut self, outgoing: &mut Outgoing) -> Option<Barred> {
+        let known = match &mut self.above {
+            Some(above) => above.ask(outgoing, self.policy, self.extensions, self.begun),
+            None => Known::Nothing,
+        };
+        match known {
+            Known::Nothing => {}
+            Known::Resumed(standing) => self.resume(*standing),
+            Known::Spent(spent) => return Some(Barred::Spent(spent)),
+        }
+        outgoing.generate_key(self.policy);
+        let above = self.above.as_ref()?;
+        above.note_key(outgoing, self.policy);
+        self.deadline.is_past(self.clock().now()).then_some(Barred::Late)
+    }
+
+    /// Goes on where an earlier part of the call was cut off.
+    fn resume(&mut self, standing: Standing) {
+        let repeated = self.outcome.sdk_retry_count();
+        self.outcome = standing.outcome.resumed();
+        if let Some(count) = repeated {
+            self.outcome.note_sdk_retry(count);
+        }
+        (self.begun, self.first_send) = (standing.begun, standing.first_send);
+        self.received_at = standing.received_at;
+        self.deadline = self
+            .deadline
+            .or_earlier(Deadline::after(self.begun, self.policy.total_deadline));
     }
 
     pub(crate) fn clock(&self) -> &'a dyn Clock {
@@ -384,6 +439,9 @@ impl<'a> Call<'a> {
             nested: self.nested,
             draws: self.parts.dice.draw(),
         };
+        if !self.nested {
+            self.above.get_or_insert_default().note_request(outgoing);
+        }
         match decide(&self.seen(ended, outgoing), verdict, &progress, self.policy) {
             Decision::Retry(wait) => match permit.pay_for_retry(verdict) {
                 Some(paid) => {
@@ -415,6 +473,11 @@ impl<'a> Call<'a> {
     /// The end of the call: what the caller gets, with the outcome on it.
     pub(crate) fn end(mut self, ended: Ended, verdict: Option<Verdict>, stop: StopReason) -> Result<Response> {
         self.close(stop);
+        if let (Some(above), Ended::Answered(answer), Some(verdict)) = (&mut self.above, &ended, verdict)
+            && above.tells()
+        {
+            above.note_last(Last::Answer(answer.kept(verdict).into()));
+        }
         match (ended, verdict) {
             (Ended::Failed(error), _) => Err(error),
             (Ended::Cut(limit), _) => Err(Error::middleware(RetryError::TimedOut {
@@ -434,8 +497,37 @@ impl<'a> Call<'a> {
             Remnant::Kept(ended) => self.end(ended, Some(verdict), stop),
             Remnant::Lost(status) => {
                 self.close(stop);
+                if let Some(above) = &mut self.above {
+                    above.note_last(Last::Status(status, verdict));
+                }
                 Err(self.gave_up(status, verdict))
             }
+        }
+    }
+
+    /// The end of a call that is not sent at all: with the last result of the same request, or with an error.
+    pub(crate) fn end_barred(mut self, barred: Barred, outgoing: &Outgoing) -> Result<Response> {
+        let Barred::Spent(spent) = barred else {
+            self.close(StopReason::DeadlinePassed);
+            return Err(Error::middleware(RetryError::Refused {
+                outcome: self.outcome.clone().into(),
+            }));
+        };
+        // it does nothing of its own, and leaves what is known as it is
+        self.above = None;
+        let Spent { standing, last } = *spent;
+        self.refused_until = standing.outcome.retry_at();
+        self.resume(standing);
+        self.close(StopReason::OperationSpent);
+        match last {
+            Last::Answer(answer) if self.asks_for_an_error(answer.status, &answer.verdict) => {
+                Err(self.gave_up(answer.status, answer.verdict))
+            }
+            Last::Answer(answer) => Ok(self.give_back(Answer::Untouched(answer.response(outgoing.url())))),
+            Last::Status(status, verdict) => Err(self.gave_up(status, verdict)),
+            Last::Nothing => Err(Error::middleware(RetryError::Refused {
+                outcome: self.outcome.clone().into(),
+            })),
         }
     }
 
@@ -523,6 +615,15 @@ impl Drop for Call<'_> {
         }
         if self.nested {
             return;
+        }
+        if let Some(above) = self.above.take() {
+            let standing = Standing {
+                outcome: self.outcome.clone(),
+                begun: self.begun,
+                first_send: self.first_send,
+                received_at: self.received_at,
+            };
+            above.settle(standing, self.extensions, self.parts.clock.now());
         }
         self.extensions.remove::<Running>();
         let plain = self.outcome.is_plain();

@@ -44,6 +44,13 @@ pub enum RetryError {
         /// What had been done until then.
         outcome: Box<Outcome>,
     },
+    /// The call was ended by [`Operation::cancel`](crate::Operation::cancel).
+    #[error("cancelled after {} sends", outcome.sends())]
+    #[non_exhaustive]
+    Cancelled {
+        /// What had been done in the operation until then.
+        outcome: Box<Outcome>,
+    },
     /// A response was given up on, and either [`GiveUp::Error`](crate::GiveUp::Error) asks for an error, or the response
     /// had already been let go of when the refusal arose.
     #[error("gave up after {} sends on status {}: {}", outcome.sends(), status.as_u16(), outcome.stop())]
@@ -99,7 +106,10 @@ impl RetryError {
     /// What was done before.
     pub fn outcome(&self) -> &Outcome {
         match self {
-            Self::TimedOut { outcome, .. } | Self::GaveUp { outcome, .. } | Self::Refused { outcome } => outcome,
+            Self::TimedOut { outcome, .. }
+            | Self::GaveUp { outcome, .. }
+            | Self::Refused { outcome }
+            | Self::Cancelled { outcome } => outcome,
         }
     }
 
@@ -112,7 +122,7 @@ impl RetryError {
     pub fn status(&self) -> Option<StatusCode> {
         match self {
             Self::GaveUp { status, .. } => Some(*status),
-            Self::TimedOut { .. } | Self::Refused { .. } => None,
+            Self::TimedOut { .. } | Self::Refused { .. } | Self::Cancelled { .. } => None,
         }
     }
 
@@ -120,7 +130,9 @@ impl RetryError {
     pub fn verdict(&self) -> Option<&Verdict> {
         match self {
             Self::GaveUp { verdict, .. } => Some(verdict),
-            Self::TimedOut { outcome, .. } | Self::Refused { outcome } => outcome.verdict(),
+            Self::TimedOut { outcome, .. } | Self::Refused { outcome } | Self::Cancelled { outcome } => {
+                outcome.verdict()
+            }
         }
     }
 

@@ -53,6 +53,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod above;
 mod account;
 mod backoff;
 mod body;
@@ -62,9 +63,12 @@ mod clock;
 mod decide;
 mod dice;
 mod error;
+mod guard;
 mod json;
+mod ledger;
 mod middleware;
 mod observe;
+mod operation;
 mod outcome;
 mod policy;
 mod provider;
@@ -84,6 +88,7 @@ pub use clock::Clock;
 pub use error::{RetryError, TimeLimit, is_connect, is_timeout};
 pub use middleware::{RetryMiddleware, RetryMiddlewareBuilder};
 pub use observe::{CallInfo, Event, Observe, ReportedHeaders};
+pub use operation::Operation;
 pub use outcome::{Attempt, Outcome, StopReason, Why};
 pub use policy::{GiveUp, IdempotencyKey, Replay, RetryPolicy};
 pub use retry_after::{DelaySource, ServerDelay};

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Extensions;
 use reqwest::{Request, Response};
@@ -15,7 +16,9 @@ use crate::classify::Classifier;
 use crate::clock::{Clock, TokioClock};
 use crate::decide::Decision;
 use crate::dice::Dice;
+use crate::guard::Guard;
 use crate::observe::{Observe, Observers};
+use crate::operation::Current;
 use crate::outcome::StopReason;
 use crate::policy::RetryPolicy;
 use crate::replay::Outgoing;
@@ -46,6 +49,7 @@ pub(crate) struct Parts {
     pub(crate) classifier: Classifier,
     pub(crate) observers: Observers,
     pub(crate) account: Account,
+    pub(crate) guard: Option<Guard>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) dice: Dice,
 }
@@ -97,6 +101,7 @@ pub struct RetryMiddlewareBuilder {
     classifier: Classifier,
     observers: Observers,
     account: Option<Account>,
+    guard: Option<Duration>,
     clock: Option<Arc<dyn Clock>>,
     seed: Option<u64>,
 }
@@ -127,6 +132,29 @@ impl RetryMiddlewareBuilder {
         self
     }
 
+    /// Answers an identical request (method, URL, credential and body) within the window after a give-up from memory,
+    /// without the network (default: off): for SDKs whose own retries cannot be switched off and whose calls cannot be put
+    /// into an [`Operation`](crate::Operation). One call through such an SDK then costs the sends of one call, where it
+    /// would cost them once for each of the SDK's own tries.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use reqwest_ai_retry::RetryMiddleware;
+    ///
+    /// let retry = RetryMiddleware::builder().outer_retry_guard(Duration::from_secs(60)).build();
+    /// # let _ = retry;
+    /// ```
+    ///
+    /// The window should be longer than the SDK's longest wait between tries: 60 s fits those known. It is extended to the
+    /// delay that the server stated, and is never longer than 300 s. A success ends it; so does an answer that is not
+    /// retryable. The cost: a **second identical prompt** that a program sends on purpose within the window after a give-up
+    /// is taken for a repeat and gets the old failure. A request whose body is a stream is left out. At most 1,024
+    /// give-ups and 4 MiB of their answers are kept; requests are told by a keyed hash.
+    pub const fn outer_retry_guard(mut self, window: Duration) -> Self {
+        self.guard = Some(window);
+        self
+    }
+
     /// Where time comes from (default: tokio's clock and the system's time of day).
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Some(Arc::new(clock));
@@ -150,6 +178,7 @@ impl RetryMiddlewareBuilder {
                 account: self
                     .account
                     .unwrap_or_else(|| Account::builder().unbuilt().with_clock(Arc::clone(&clock)).made()),
+                guard: self.guard.filter(|window| !window.is_zero()).map(Guard::new),
                 clock,
                 dice: self.seed.map_or_else(Dice::default, Dice::seeded),
             }),
@@ -180,12 +209,19 @@ impl Middleware for RetryMiddleware {
         'e: 'f,
         'n: 'f,
     {
+        let operation = Current::get();
         #[cfg(feature = "tracing")]
         let span = crate::observe::trace::span(&request);
-        let call = run(&self.parts, Outgoing::new(request), extensions, next);
+        let call = run(&self.parts, Outgoing::new(request), extensions, next, operation.clone());
         #[cfg(feature = "tracing")]
         let call = tracing::Instrument::instrument(call, span);
-        Box::pin(call)
+        match operation {
+            None => Box::pin(call),
+            Some(operation) => Box::pin(async move {
+                let ended = operation.until_cancelled(call).await;
+                ended.unwrap_or_else(|| Err(operation.cancelled_call()))
+            }),
+        }
     }
 }
 
@@ -196,14 +232,19 @@ fn run(
     mut outgoing: Outgoing,
     extensions: &mut Extensions,
     next: Next<'_>,
+    operation: Option<Arc<Current>>,
 ) -> impl Future<Output = Result<Response>> + Send {
     async move {
         // boxed, since most calls bring none and would have room for it
         let own = extensions.get::<RetryPolicy>().cloned().map(Box::new);
-        let policy = own.as_deref().unwrap_or(&parts.policy);
-        let mut call = Call::begin(parts, policy, extensions, outgoing.request());
+        let operation = operation.as_deref();
+        let policy = own.as_deref().or_else(|| operation?.policy()).unwrap_or(&parts.policy);
+        let mut call = Call::begin(parts, policy, extensions, outgoing.request(), operation);
         let mut failed = None;
         outgoing.prepare(policy, call.deadline, call.clock()).await;
+        if let Some(barred) = call.claim(&mut outgoing) {
+            return call.end_barred(barred, &outgoing);
+        }
         loop {
             let mut permit = match call.admit_unasked(&outgoing) {
                 Some(permit) => permit,

@@ -75,6 +75,15 @@ pub enum Event<'a> {
         /// What may be told of the answer's headers.
         headers: ReportedHeaders<'a>,
     },
+    /// The request says that it is the repeat of an SDK's own loop (`x-stainless-retry-count` above zero): that loop and
+    /// this one multiply.
+    #[non_exhaustive]
+    SdkRetry {
+        /// The call.
+        call: &'a CallInfo,
+        /// 1 for the SDK's first repeat.
+        count: u32,
+    },
     /// The call waits before its next attempt. Nothing of the failed one is held any more.
     #[non_exhaustive]
     Waiting {
@@ -177,6 +186,7 @@ impl Event<'_> {
         match self {
             Self::AttemptStarted { call, .. }
             | Self::AttemptFinished { call, .. }
+            | Self::SdkRetry { call, .. }
             | Self::Waiting { call, .. }
             | Self::GaveUp { call, .. }
             | Self::Recovered { call, .. }
@@ -410,6 +420,10 @@ pub(crate) mod trace {
                 cause = text(Some(verdict.cause())),
                 server_delay_ms = verdict.server_delay().map(|delay| millis(delay.duration())),
                 "waiting before the next attempt"
+            ),
+            Event::SdkRetry { call, count } => warn!(
+                call = call.id(),
+                count, "the SDK above repeats requests too: one of the two loops should be off"
             ),
             Event::GaveUp { call, stop, outcome } => {
                 record(outcome.sends(), *stop);

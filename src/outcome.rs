@@ -43,6 +43,10 @@ pub enum StopReason {
     ServerSaidStop,
     /// Another retry middleware above owns this call; its count is the count sent.
     Nested,
+    /// The same request had been given up before, in the same [`Operation`](crate::Operation), within the window of the
+    /// [outer retry guard](crate::RetryMiddlewareBuilder::outer_retry_guard), or for the same layer above: it was answered
+    /// from memory.
+    OperationSpent,
     /// The call was dropped before its end.
     Cancelled,
 }
@@ -79,6 +83,7 @@ impl fmt::Display for StopReason {
             Self::QueuePastDeadline => "the turn of this call would come too late",
             Self::ServerSaidStop => "the server asked not to try again",
             Self::Nested => "a retry layer above owns this call",
+            Self::OperationSpent => "the same request had been given up before",
             Self::Cancelled => "the call was cancelled",
         })
     }
@@ -160,9 +165,21 @@ pub struct Outcome {
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serial::seconds"))]
     elapsed: Duration,
     retry_at: Option<SystemTime>,
+    sdk_retry_count: Option<u32>,
     #[cfg_attr(feature = "serde", serde(skip))]
     running: bool,
 }
+
+/// How far an outcome had come at some moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Mark {
+    attempts: usize,
+    sends: u32,
+    waited: Duration,
+}
+
+/// So many attempts of an operation are told one by one: a program may poll in it for days.
+const ATTEMPTS_TOLD: usize = 1024;
 
 impl Outcome {
     /// A call that has just begun; one that is dropped now was cancelled.
@@ -174,7 +191,16 @@ impl Outcome {
             waited: Duration::ZERO,
             elapsed: Duration::ZERO,
             retry_at: None,
+            sdk_retry_count: None,
             running: true,
+        }
+    }
+
+    /// A call that was cancelled before it began.
+    pub(crate) fn cancelled() -> Self {
+        Self {
+            running: false,
+            ..Self::begun()
         }
     }
 
@@ -221,6 +247,13 @@ impl Outcome {
     /// When the server expects the next attempt, if the call failed and the server said so.
     pub const fn retry_at(&self) -> Option<SystemTime> {
         self.retry_at
+    }
+
+    /// Which repeat of an SDK's own loop this call was, if the request said so (`x-stainless-retry-count`, as the SDKs made
+    /// by Stainless send it, OpenAI's and Anthropic's among them): that loop and this one multiply, and one of the two
+    /// should be switched off. `None` for a first try.
+    pub const fn sdk_retry_count(&self) -> Option<u32> {
+        self.sdk_retry_count
     }
 
     /// The verdict on the last attempt; `None` after a success.
@@ -272,7 +305,54 @@ impl Outcome {
 
     /// Was it a plain success at the first attempt, which is not worth a note?
     pub(crate) fn is_plain(&self) -> bool {
-        self.stop == StopReason::Succeeded && self.sends <= 1 && self.waited.is_zero()
+        self.stop == StopReason::Succeeded && self.sends <= 1 && self.waited.is_zero() && self.sdk_retry_count.is_none()
+    }
+
+    pub(crate) const fn note_sdk_retry(&mut self, count: u32) {
+        self.sdk_retry_count = Some(count);
+    }
+
+    /// The same call goes on.
+    pub(crate) fn resumed(mut self) -> Self {
+        self.stop = StopReason::Cancelled;
+        self.running = true;
+        self
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            attempts: self.attempts.len(),
+            sends: self.sends,
+            waited: self.waited,
+        }
+    }
+
+    /// What came after the mark.
+    pub(crate) fn since(&self, mark: Mark) -> Self {
+        Self {
+            attempts: self.attempts.iter().skip(mark.attempts).cloned().collect(),
+            sends: self.sends.saturating_sub(mark.sends),
+            waited: self.waited.saturating_sub(mark.waited),
+            ..self.clone()
+        }
+    }
+
+    /// Adds what a call did that began so much later, as the last that is known.
+    pub(crate) fn absorb(&mut self, part: &Self, later: Duration) {
+        self.attempts.extend(part.attempts.iter().cloned().map(|mut attempt| {
+            attempt.started = attempt.started.saturating_add(later);
+            attempt
+        }));
+        let too_many = self.attempts.len().saturating_sub(ATTEMPTS_TOLD);
+        self.attempts.drain(..too_many);
+        self.sends = self.sends.saturating_add(part.sends);
+        self.waited = self.waited.saturating_add(part.waited);
+        self.sdk_retry_count = part.sdk_retry_count.or(self.sdk_retry_count);
+        self.end(
+            part.stop,
+            self.elapsed.max(part.elapsed.saturating_add(later)),
+            part.retry_at,
+        );
     }
 
     pub(crate) const fn count_send(&mut self) {
@@ -310,6 +390,7 @@ impl Outcome {
                 | StopReason::DelayPastDeadline
                 | StopReason::DeadlinePassed
                 | StopReason::RetryBudgetEmpty
+                | StopReason::OperationSpent
         )
     }
 }
@@ -359,6 +440,7 @@ mod tests {
             "waited": 0.0,
             "elapsed": 0.25,
             "retry_at": null,
+            "sdk_retry_count": null,
         });
         assert_eq!(serde_json::to_value(&outcome).unwrap(), expected);
     }

@@ -35,6 +35,11 @@ impl Outgoing {
         &self.request
     }
 
+    /// All of it, as long as it may be sent once more.
+    pub(crate) fn whole(&self) -> Option<&Request> {
+        self.spent.is_none().then_some(&self.request)
+    }
+
     pub(crate) fn method(&self) -> &Method {
         self.request.method()
     }
@@ -43,13 +48,27 @@ impl Outgoing {
         self.request.url()
     }
 
-    /// Gives the request the policy's idempotency key, and reads its body into memory if the policy asks for that.
+    /// Reads the request's body into memory if the policy asks for that.
     pub(crate) async fn prepare(&mut self, policy: &RetryPolicy, deadline: Deadline, clock: &dyn Clock) {
-        let request = &mut self.request;
         if let Some(limit) = policy.buffer_request {
             // boxed, since every call would have room for it otherwise
-            self.unkept = Box::pin(buffer(request, limit, deadline, clock)).await;
+            self.unkept = Box::pin(buffer(&mut self.request, limit, deadline, clock)).await;
         }
+    }
+
+    /// The key that the request brings.
+    pub(crate) fn key(&self, policy: &RetryPolicy) -> Option<&HeaderValue> {
+        self.request.headers().get(policy.idempotency_key.name())
+    }
+
+    /// Gives the request this idempotency key.
+    pub(crate) fn set_key(&mut self, policy: &RetryPolicy, key: HeaderValue) {
+        self.request.headers_mut().insert(policy.idempotency_key.name(), key);
+    }
+
+    /// Gives the request a new idempotency key, if the policy asks for that and it has none.
+    pub(crate) fn generate_key(&mut self, policy: &RetryPolicy) {
+        let request = &mut self.request;
         if policy.idempotency_key.generates() && !request.method().is_idempotent() {
             let key = uuid::Uuid::new_v4().hyphenated().to_string();
             if let (header::Entry::Vacant(entry), Ok(key)) = (

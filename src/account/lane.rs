@@ -253,7 +253,7 @@ impl LaneNames {
 }
 
 /// An AWS signature is another one for every request; the access key's id in it is not.
-fn hash_credential(url: &Url, headers: &HeaderMap, hash: &mut impl Hasher) {
+pub(crate) fn hash_credential(url: &Url, headers: &HeaderMap, hash: &mut impl Hasher) {
     const NAMES: [&str; 3] = ["x-api-key", "api-key", "x-goog-api-key"];
     if let Some(authorization) = headers.get(header::AUTHORIZATION) {
         let signed = authorization.to_str().ok().filter(|value| value.starts_with("AWS4-"));

@@ -38,7 +38,7 @@ pub use status::{AccountStatus, BreakerStatus, LaneStatus};
 pub use usage::Usage;
 
 pub(crate) use hold::Remembered;
-pub(crate) use lane::Asked;
+pub(crate) use lane::{Asked, hash_credential};
 pub(crate) use permit::{Admitted, Paid};
 pub(crate) use state::Change;
 pub(crate) use usage::Tail;

@@ -2,6 +2,7 @@
 //! ids in the comments the reports.
 
 mod a_nesting;
+mod a_operation;
 mod account;
 mod b_retry_after;
 mod c_quota;

@@ -1,0 +1,186 @@
+//! The layers above a call that may send its request again: an operation in scope, those that the guard is for, or whoever
+//! passes the same extensions on. Knows what they must be told, not how a call runs.
+
+use std::time::{Duration, Instant};
+
+use http::{Extensions, HeaderMap, HeaderName};
+
+use crate::guard::Guard;
+use crate::ledger::{Claimed, Entry, Fingerprint, Last, Spent, Stand, Standing};
+use crate::operation::Current;
+use crate::outcome::Mark;
+use crate::policy::RetryPolicy;
+use crate::replay::Outgoing;
+
+/// What is known of one call to those above it.
+#[derive(Debug, Default)]
+pub(crate) struct Above<'a> {
+    operation: Option<&'a Current>,
+    guard: Option<&'a Guard>,
+    /// What an earlier call with the same extensions left.
+    left: Option<GivenUp>,
+    /// The call's place in the operation.
+    entry: Option<Entry>,
+    /// What it took over from an earlier part of itself.
+    mark: Mark,
+    /// What tells the request, once somebody may have to know it again.
+    print: Option<Fingerprint>,
+    /// What a repeat of the request gets.
+    last: Last,
+}
+
+/// What those above know of a request that is about to be sent.
+#[derive(Debug)]
+pub(crate) enum Known {
+    Nothing,
+    /// It was cut off, and goes on.
+    Resumed(Box<Standing>),
+    /// It was given up.
+    Spent(Box<Spent>),
+}
+
+/// What a call that was given up leaves to a layer above that sends the same request again with the same extensions.
+#[derive(Debug, Clone)]
+struct GivenUp {
+    print: Fingerprint,
+    spent: Box<Spent>,
+    until: Instant,
+}
+
+/// So long such a layer may wait before it sends again.
+const WINDOW: Duration = Duration::from_secs(60);
+
+impl<'a> Above<'a> {
+    /// Somebody above counts, is guarded against, or has had the same extensions before. (Boxed, since most calls have
+    /// nobody.)
+    pub(crate) fn of(
+        operation: Option<&'a Current>,
+        guard: Option<&'a Guard>,
+        extensions: &mut Extensions,
+    ) -> Option<Box<Self>> {
+        let left = extensions.remove::<GivenUp>();
+        (operation.is_some() || guard.is_some() || left.is_some()).then(|| {
+            Box::new(Self {
+                operation,
+                // a call of an operation is known to whoever made it
+                guard: guard.filter(|_| operation.is_none()),
+                left,
+                ..Self::default()
+            })
+        })
+    }
+
+    /// Asks what becomes of the request; what is a part of an operation gets its key.
+    pub(crate) fn ask(
+        &mut self,
+        outgoing: &mut Outgoing,
+        policy: &RetryPolicy,
+        extensions: &mut Extensions,
+        now: Instant,
+    ) -> Known {
+        if let Some(guard) = self.guard {
+            self.print = Fingerprint::with_credential(outgoing.request());
+            let known = self.print.and_then(|print| guard.recall(print, now));
+            return known.map_or(Known::Nothing, |spent| Known::Spent(Box::new(spent)));
+        }
+        self.print = Fingerprint::of(outgoing.request());
+        let Some(print) = self.print else {
+            return Known::Nothing;
+        };
+        let Some(operation) = self.operation else {
+            return match self.left.take() {
+                Some(left) if left.print == print && now < left.until => {
+                    let spent = left.spent.clone();
+                    extensions.insert(left);
+                    Known::Spent(spent)
+                }
+                _ => Known::Nothing,
+            };
+        };
+        match operation.claim(print, policy.max_attempts) {
+            Claimed::Spent(spent) => Known::Spent(spent),
+            Claimed::Resumed(entry, standing, key) => {
+                self.entry = Some(entry);
+                self.mark = standing.outcome.mark();
+                if let Some(key) = key {
+                    outgoing.set_key(policy, key);
+                }
+                Known::Resumed(standing)
+            }
+            Claimed::Begun(entry) => {
+                self.entry = Some(entry);
+                let own = operation.own_key(entry, print, outgoing.request());
+                if let Some(key) = own.filter(|_| outgoing.key(policy).is_none()) {
+                    outgoing.set_key(policy, key);
+                }
+                Known::Nothing
+            }
+        }
+    }
+
+    /// The request has the key that goes with the call.
+    pub(crate) fn note_key(&self, outgoing: &Outgoing, policy: &RetryPolicy) {
+        if let Some((operation, entry)) = self.operation.zip(self.entry) {
+            operation.note_key(entry, outgoing.key(policy).cloned());
+        }
+    }
+
+    /// The request failed, and is still whole: the last attempt will take it along.
+    pub(crate) fn note_request(&mut self, outgoing: &Outgoing) {
+        self.print = self.print.or_else(|| Fingerprint::of(outgoing.whole()?));
+    }
+
+    /// Would anybody know the request again?
+    pub(crate) const fn tells(&self) -> bool {
+        self.print.is_some()
+    }
+
+    /// What a repeat of the request gets.
+    pub(crate) fn note_last(&mut self, last: Last) {
+        self.last = last;
+    }
+
+    /// The call has ended: leaves what an equal request must know to the operation, to the guard, or to whoever has the
+    /// extensions.
+    pub(crate) fn settle(self, standing: Standing, extensions: &mut Extensions, now: Instant) {
+        let Self {
+            operation,
+            guard,
+            entry,
+            mark,
+            print,
+            last,
+            ..
+        } = self;
+        if let Some(operation) = operation {
+            operation.record(&standing.outcome.since(mark), standing.begun);
+            if let Some(entry) = entry {
+                operation.settle(entry, standing, last);
+            }
+            return;
+        }
+        let Some(print) = print else {
+            return;
+        };
+        let stand = Stand::of(&standing.outcome);
+        let spent = Spent { standing, last };
+        match (guard, stand) {
+            (Some(guard), Stand::GivenUp) => guard.remember(print, spent, now),
+            (Some(guard), Stand::Over) => guard.forget(print),
+            (None, Stand::GivenUp) => {
+                if let Some(until) = now.checked_add(spent.window(WINDOW)) {
+                    let spent = Box::new(spent);
+                    extensions.insert(GivenUp { print, spent, until });
+                }
+            }
+            (None, Stand::Over) | (_, Stand::Open) => {}
+        }
+    }
+}
+
+/// Which repeat of an SDK's own loop the request is, if it says so.
+pub(crate) fn sdk_retry_count(headers: &HeaderMap) -> Option<u32> {
+    static NAME: HeaderName = HeaderName::from_static("x-stainless-retry-count");
+    let count = headers.get(&NAME)?.to_str().ok()?.parse().ok();
+    count.filter(|count| *count > 0)
+}
