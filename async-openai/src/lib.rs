@@ -37,18 +37,20 @@
 //!
 //! * **Order.** `with_http_client` and `Client::build` install async-openai's own stack again, with its retries and without
 //!   this service. Call `with_http_service` last.
-//! * **Layers.** Do not put `OpenAIRetryLayer` or another retrying layer on top; other layers are welcome. A
-//!   `concurrency_limit` would hold its place through the waits: [`Account`](reqwest_ai_retry::Account) has one that does
-//!   not.
+//! * **Layers.** Do not put `OpenAIRetryLayer` or another retrying layer on top; where one must stay, run the call in an
+//!   [`Operation`], which keeps the count. Other layers are welcome. A `concurrency_limit` would hold its place through the
+//!   waits: [`Account`](reqwest_ai_retry::Account) has one that does not.
 //! * **Answers.** A response that was given up on becomes the `OpenAIError` that async-openai makes of it. async-openai
-//!   keeps the response to itself, and the [`Outcome`](reqwest_ai_retry::Outcome) with it: see it through an
-//!   [`Observe`](reqwest_ai_retry::Observe)r, or ask for errors with
+//!   keeps the response to itself, and the [`Outcome`](reqwest_ai_retry::Outcome) with it: an [`Operation`] around the call
+//!   tells it, and an [`Observe`](reqwest_ai_retry::Observe)r; or ask for errors with
 //!   [`GiveUp::Error`](reqwest_ai_retry::GiveUp::Error) and read it with [`retry_error`].
 //! * **Uploads** are multipart streams, and are sent once unless
 //!   [`RetryPolicy::buffer_request`](reqwest_ai_retry::RetryPolicy::buffer_request) allows to keep them.
 //! * **Keys.** The request is built once per call, so that an idempotency key is the same on every attempt, whether the
 //!   caller gave it (`client.chat().header("Idempotency-Key", key)?`) or the policy
 //!   [generates](reqwest_ai_retry::IdempotencyKey::Generate) it.
+//!
+//! [`Operation`]: reqwest_ai_retry::Operation
 
 use std::error::Error as StdError;
 use std::future::Future;

@@ -11,7 +11,7 @@ use async_openai::types::chat::{
 };
 use async_openai::types::files::{CreateFileRequest, FileInput, FilePurpose};
 use futures_util::StreamExt;
-use reqwest_ai_retry::{Backoff, GiveUp, IdempotencyKey, Jitter, RetryMiddleware, RetryPolicy, StopReason};
+use reqwest_ai_retry::{Backoff, GiveUp, IdempotencyKey, Jitter, Operation, RetryMiddleware, RetryPolicy, StopReason};
 use reqwest_ai_retry_async_openai::{RetryService, retry_error};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use testbed::{Reply, Server, reply, rst, script, sse};
@@ -195,6 +195,17 @@ async fn a_layer_that_retries_on_top_multiplies() {
     let client = Client::with_config(config(&server)).with_http_service(stacked);
     assert!(client.chat().create(question()).await.is_err());
     assert_eq!(server.sends(), 4 * SENDS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_an_operation_it_does_not_and_what_was_done_is_told() {
+    let server = Server::start(rate_limited()).await;
+    let stacked = OpenAIRetryLayer::default().layer(RetryService::from(http(policy())));
+    let client = Client::with_config(config(&server)).with_http_service(stacked);
+    let operation = Operation::new();
+    assert!(operation.scope(client.chat().create(question())).await.is_err());
+    assert_eq!(server.sends(), SENDS);
+    assert_eq!(operation.outcome().map(|outcome| outcome.sends() as usize), Some(SENDS));
 }
 
 #[tokio::test(start_paused = true)]
