@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use http::{Extensions, HeaderMap, HeaderName};
 
+use crate::call::Ended;
+use crate::classify::Verdict;
 use crate::guard::Guard;
 use crate::ledger::{Claimed, Entry, Fingerprint, Last, Spent, Stand, Standing};
 use crate::operation::Current;
@@ -53,6 +55,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 impl<'a> Above<'a> {
     /// Somebody above counts, is guarded against, or has had the same extensions before. (Boxed, since most calls have
     /// nobody.)
+    #[inline]
     pub(crate) fn of(
         operation: Option<&'a Current>,
         guard: Option<&'a Guard>,
@@ -130,9 +133,12 @@ impl<'a> Above<'a> {
         self.print = self.print.or_else(|| Fingerprint::of(outgoing.whole()?));
     }
 
-    /// Would anybody know the request again?
-    pub(crate) const fn tells(&self) -> bool {
-        self.print.is_some()
+    /// The call ended so: as much of a refusal as is here is kept, if anybody would know the request again.
+    #[cold]
+    pub(crate) fn note_end(&mut self, ended: &Ended, verdict: Option<&Verdict>) {
+        if let (Some(_), Ended::Answered(answer), Some(verdict)) = (self.print, ended, verdict) {
+            self.last = Last::Answer(answer.kept(*verdict).into());
+        }
     }
 
     /// What a repeat of the request gets.
@@ -178,9 +184,10 @@ impl<'a> Above<'a> {
     }
 }
 
-/// Which repeat of an SDK's own loop the request is, if it says so.
+/// Which repeat of an SDK's own loop the request is, if it says so. (A request has few headers: to look at each takes less
+/// than the map's own look-up.)
 pub(crate) fn sdk_retry_count(headers: &HeaderMap) -> Option<u32> {
     static NAME: HeaderName = HeaderName::from_static("x-stainless-retry-count");
-    let count = headers.get(&NAME)?.to_str().ok()?.parse().ok();
-    count.filter(|count| *count > 0)
+    let (_, count) = headers.iter().find(|(name, _)| **name == NAME)?;
+    count.to_str().ok()?.parse().ok().filter(|count| *count > 0)
 }

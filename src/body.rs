@@ -208,6 +208,7 @@ impl Answer {
     }
 
     /// The response as it was received.
+    #[inline]
     pub(crate) fn into_response(self) -> Response {
         match self {
             Self::Untouched(response) => response,

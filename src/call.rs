@@ -108,6 +108,8 @@ pub(crate) struct Call<'a> {
     refused_until: Option<SystemTime>,
     /// What was paid for the next send, if it is a retry.
     paid: Option<Paid>,
+    /// Somebody will see what even a plain first success took.
+    watched: bool,
     /// Who may send the request again, if anybody may.
     above: Option<Box<Above<'a>>>,
 }
@@ -125,20 +127,29 @@ impl<'a> Call<'a> {
     ) -> Self {
         let nested = extensions.get::<Running>().is_some();
         let mut above = None;
+        // what an earlier call left is replaced by this one's
+        let mut watched = extensions.get::<Outcome>().is_some();
         if !nested {
             above = Above::of(operation, parts.guard.as_ref(), extensions);
             extensions.insert(Running);
         }
+        let info = parts.observers.watch(request).map(Box::new);
+        watched |= info.is_some() || above.is_some();
         let begun = parts.clock.now();
         let total = Deadline::after(begun, policy.total_deadline);
-        let mut call = Self {
+        let mut outcome = Outcome::begun();
+        if let Some(count) = sdk_retry_count(request.headers()) {
+            outcome.note_sdk_retry(count);
+            watched = true;
+        }
+        Self {
             parts,
             policy,
             extensions,
             deadline: operation.map_or(total, |operation| operation.deadline(begun).or_earlier(total)),
-            outcome: Outcome::begun(),
+            outcome,
             nested,
-            info: parts.observers.watch(request).map(Box::new),
+            info,
             begun,
             first_send: None,
             last_send: begun,
@@ -146,17 +157,27 @@ impl<'a> Call<'a> {
             received_at: SystemTime::UNIX_EPOCH,
             refused_until: None,
             paid: None,
+            watched,
             above,
-        };
-        if let Some(count) = sdk_retry_count(request.headers()) {
-            call.outcome.note_sdk_retry(count);
-            call.tell(|call| Event::SdkRetry { call, count });
         }
-        call
     }
 
-    /// Asks whoever may know the request from an earlier send what becomes of this one, and gives it its idempotency key.
+    /// Gives the request its idempotency key, and asks whoever may know it from an earlier send what becomes of this one.
+    #[inline]
     pub(crate) fn claim(&mut self, outgoing: &mut Outgoing) -> Option<Barred> {
+        if self.above.is_some() || self.outcome.sdk_retry_count().is_some() {
+            return self.claim_above(outgoing);
+        }
+        outgoing.generate_key(self.policy);
+        None
+    }
+
+    /// The same where there is somebody to ask.
+    #[cold]
+    fn claim_above(&mut self, outgoing: &mut Outgoing) -> Option<Barred> {
+        if let Some(count) = self.outcome.sdk_retry_count() {
+            self.tell(|call| Event::SdkRetry { call, count });
+        }
         let known = match &mut self.above {
             Some(above) => above.ask(outgoing, self.policy, self.extensions, self.begun),
             None => Known::Nothing,
@@ -216,8 +237,12 @@ impl<'a> Call<'a> {
         let (clock, mut began) = (self.clock(), None);
         let mut admitted = poll_fn(|cx| {
             let polled = start.as_mut().poll(cx);
-            if polled.is_pending() {
-                began.get_or_insert_with(|| clock.now());
+            if polled.is_pending() && began.is_none() {
+                began = Some(clock.now());
+                self.tell(|call| Event::Queued {
+                    call,
+                    attempt: self.outcome.sends().saturating_add(1),
+                });
             }
             polled
         })
@@ -239,6 +264,7 @@ impl<'a> Call<'a> {
     }
 
     /// The same where there is nothing to ask: the account is quiet.
+    #[inline]
     pub(crate) fn admit_unasked(&self, outgoing: &Outgoing) -> Option<Admitted> {
         let mut permit = self.parts.account.unasked()?;
         self.keep(&mut permit, outgoing);
@@ -260,6 +286,7 @@ impl<'a> Call<'a> {
     }
 
     /// Counts a send; what it must not outlast is the answer.
+    #[inline]
     pub(crate) fn start_attempt(&mut self) -> Deadline {
         self.outcome.count_send();
         if let Some(paid) = self.paid.take() {
@@ -322,7 +349,6 @@ impl<'a> Call<'a> {
 
     /// The verdict on an attempt, written into the outcome; `None` for a success.
     pub(crate) fn judge(&mut self, ended: &Ended, outgoing: &Outgoing, permit: &mut Admitted) -> Option<Verdict> {
-        self.reached = self.clock().now();
         self.received_at = self.clock().wall_now();
         let broken = matches!(ended, Ended::Answered(answer) if answer.is_broken());
         let seen = self.seen(ended, outgoing);
@@ -330,6 +356,11 @@ impl<'a> Call<'a> {
         let requests = RequestLimit::of(&seen);
         let verdict = verdict.or_else(|| broken.then(transport::broken_body));
 
+        let teaches = verdict.is_some() || requests.is_some() || permit.is_asked();
+        if verdict.is_none() && !teaches && self.goes_unseen() {
+            return None;
+        }
+        self.reached = self.clock().now();
         let started = self.last_send.saturating_duration_since(self.begun);
         let elapsed = self.reached.saturating_duration_since(self.last_send);
         let (attempt, status) = (self.outcome.sends(), ended.status());
@@ -338,7 +369,7 @@ impl<'a> Call<'a> {
             Ended::Answered(answer) => Some(answer.headers()),
             Ended::Failed(_) | Ended::Cut(_) => None,
         });
-        if verdict.is_some() || requests.is_some() || permit.is_asked() {
+        if teaches {
             self.teach(ended, outgoing, verdict.as_ref(), requests, permit);
         }
         self.tell(|call| Event::AttemptFinished {
@@ -350,6 +381,11 @@ impl<'a> Call<'a> {
             headers,
         });
         verdict
+    }
+
+    /// Nobody will know what the call took, if it ends well now: a plain success is not worth the time to note it.
+    fn goes_unseen(&self) -> bool {
+        !self.watched && self.outcome.sends() <= 1 && self.outcome.waited().is_zero()
     }
 
     /// Tells the account what came of the send, and the observers what that changed.
@@ -384,6 +420,12 @@ impl<'a> Call<'a> {
                     until: until(at),
                 },
                 Change::Resumed => Event::Resumed { call, lane: &lane },
+                Change::QuotaHeld { until: at } => Event::QuotaHeld {
+                    call,
+                    lane: &lane,
+                    until: until(at),
+                },
+                Change::QuotaReleased => Event::QuotaReleased { call, lane: &lane },
                 Change::BreakerOpened { until: at } => Event::BreakerOpened {
                     call,
                     lane: &lane,
@@ -473,10 +515,8 @@ impl<'a> Call<'a> {
     /// The end of the call: what the caller gets, with the outcome on it.
     pub(crate) fn end(mut self, ended: Ended, verdict: Option<Verdict>, stop: StopReason) -> Result<Response> {
         self.close(stop);
-        if let (Some(above), Ended::Answered(answer), Some(verdict)) = (&mut self.above, &ended, verdict)
-            && above.tells()
-        {
-            above.note_last(Last::Answer(answer.kept(verdict).into()));
+        if let Some(above) = &mut self.above {
+            above.note_end(&ended, verdict.as_ref());
         }
         match (ended, verdict) {
             (Ended::Failed(error), _) => Err(error),
@@ -559,6 +599,9 @@ impl<'a> Call<'a> {
 
     /// Completes the outcome, and says so.
     fn close(&mut self, stop: StopReason) {
+        if stop == StopReason::Succeeded && self.goes_unseen() {
+            return self.outcome.end(stop, Duration::ZERO, None);
+        }
         let stated = self.outcome.verdict().and_then(Verdict::server_delay);
         let retry_at = stated
             .and_then(|delay| self.received_at.checked_add(delay.duration()))
@@ -593,6 +636,7 @@ impl<'a> Call<'a> {
 
     /// The response as it was received, with the outcome beside it, and with the word that keeps a caller above, if it
     /// honours it, from doing all of this again.
+    #[inline]
     fn give_back(&self, answer: Answer) -> Response {
         let mut response = answer.into_response();
         if self.outcome.is_exhausted() && !self.nested {

@@ -9,7 +9,8 @@
 //! * **The count configured is the count sent.** [`RetryPolicy::max_attempts`] counts sends, the first included. A second
 //!   [`RetryMiddleware`] inside does not retry, reqwest's hidden retries are off in
 //!   [`client_builder`](RetryMiddleware::client_builder), and a caller above is told by `x-should-retry: false` (or by
-//!   [`GiveUp::Error`]) not to start again.
+//!   [`GiveUp::Error`]) not to start again. One that does so all the same is counted by an [`Operation`], or met by the
+//!   [guard](RetryMiddlewareBuilder::outer_retry_guard).
 //! * **The server's word is a floor.** The wait is never shorter than the delay that was stated, in whatever header or
 //!   sentence ([`ServerDelay`]); a delay that does not fit the time left ends the call at once with
 //!   [`Outcome::retry_at`].

@@ -215,8 +215,9 @@ impl Middleware for RetryMiddleware {
         let call = run(&self.parts, Outgoing::new(request), extensions, next, operation.clone());
         #[cfg(feature = "tracing")]
         let call = tracing::Instrument::instrument(call, span);
+        let call = Box::pin(call);
         match operation {
-            None => Box::pin(call),
+            None => call,
             Some(operation) => Box::pin(async move {
                 let ended = operation.until_cancelled(call).await;
                 ended.unwrap_or_else(|| Err(operation.cancelled_call()))

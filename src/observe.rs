@@ -51,6 +51,15 @@ where
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event<'a> {
+    /// The account lets the call wait for its turn, before its first attempt or a later one. It ends with the attempt, or with
+    /// the account's refusal.
+    #[non_exhaustive]
+    Queued {
+        /// The call.
+        call: &'a CallInfo,
+        /// The attempt that waits, 1 for the first.
+        attempt: u32,
+    },
     /// An attempt is about to be sent.
     #[non_exhaustive]
     AttemptStarted {
@@ -114,7 +123,7 @@ pub enum Event<'a> {
         /// All of it.
         outcome: &'a Outcome,
     },
-    /// A lane of the account is paused, since the provider said so.
+    /// A lane of the account is paused, or for longer than it was, since the provider said so.
     #[non_exhaustive]
     Paused {
         /// The call whose answer said so.
@@ -132,6 +141,26 @@ pub enum Event<'a> {
         /// The lane.
         lane: &'a LaneName,
     },
+    /// A quota is used up: calls of the lane are answered from memory for a while
+    /// ([`quota_hold`](crate::AccountBuilder::quota_hold)). It is told again when a probe finds it as it was, and when a call
+    /// that was on its way hears the same.
+    #[non_exhaustive]
+    QuotaHeld {
+        /// The call that was refused.
+        call: &'a CallInfo,
+        /// The lane.
+        lane: &'a LaneName,
+        /// When a probe may go.
+        until: Option<SystemTime>,
+    },
+    /// A quota that was used up is there again.
+    #[non_exhaustive]
+    QuotaReleased {
+        /// The call that was the probe.
+        call: &'a CallInfo,
+        /// The lane.
+        lane: &'a LaneName,
+    },
     /// The circuit breaker of a lane has opened.
     #[non_exhaustive]
     BreakerOpened {
@@ -142,10 +171,11 @@ pub enum Event<'a> {
         /// When a probe may go.
         until: Option<SystemTime>,
     },
-    /// The circuit breaker of a lane waits for a probe's answer.
+    /// The circuit breaker of a lane lets a probe go, and waits for its answer. It is told for each probe: one that comes to
+    /// nothing is followed by another.
     #[non_exhaustive]
     BreakerHalfOpen {
-        /// The call that was the probe.
+        /// The call that is the probe.
         call: &'a CallInfo,
         /// The lane.
         lane: &'a LaneName,
@@ -158,20 +188,22 @@ pub enum Event<'a> {
         /// The lane.
         lane: &'a LaneName,
     },
-    /// A refusal has taught the rate of a lane.
+    /// The rate of a lane is another: headers or a refusal have taught it, or it was tried higher after a time in peace. What
+    /// headers allow beyond it for a moment is not counted, and a slow start is not told before it has found something.
     #[non_exhaustive]
     RateLearnt {
-        /// The call that was refused.
+        /// The call with whose answer it was seen.
         call: &'a CallInfo,
         /// The lane.
         lane: &'a LaneName,
         /// The pace from now on.
         starts_per_minute: f64,
     },
-    /// A refusal has taught how many requests may be in flight.
+    /// How many requests of a lane may be in flight is another: a refusal has taught it, or one more was tried after a time
+    /// without any.
     #[non_exhaustive]
     CeilingLearnt {
-        /// The call that was refused.
+        /// The call with whose answer it was seen.
         call: &'a CallInfo,
         /// The lane.
         lane: &'a LaneName,
@@ -184,7 +216,8 @@ impl Event<'_> {
     /// The call that it happened to.
     pub const fn call(&self) -> &CallInfo {
         match self {
-            Self::AttemptStarted { call, .. }
+            Self::Queued { call, .. }
+            | Self::AttemptStarted { call, .. }
             | Self::AttemptFinished { call, .. }
             | Self::SdkRetry { call, .. }
             | Self::Waiting { call, .. }
@@ -192,6 +225,8 @@ impl Event<'_> {
             | Self::Recovered { call, .. }
             | Self::Paused { call, .. }
             | Self::Resumed { call, .. }
+            | Self::QuotaHeld { call, .. }
+            | Self::QuotaReleased { call, .. }
             | Self::BreakerOpened { call, .. }
             | Self::BreakerHalfOpen { call, .. }
             | Self::BreakerClosed { call, .. }
@@ -319,6 +354,7 @@ impl Observers {
     }
 
     /// What events will say of this call; `None` if there is nobody to tell, and then nothing is gathered.
+    #[inline]
     pub(crate) fn watch(&self, request: &Request) -> Option<CallInfo> {
         (!self.0.is_empty() || trace::is_on()).then(|| CallInfo::of(request))
     }
@@ -371,6 +407,7 @@ pub(crate) mod trace {
 
     pub(crate) fn event(event: &Event<'_>) {
         match event {
+            Event::Queued { call, attempt } => debug!(call = call.id(), attempt, "waiting for the account"),
             Event::AttemptStarted { call, attempt } => debug!(call = call.id(), attempt, "sending"),
             Event::AttemptFinished {
                 call,
@@ -456,10 +493,11 @@ pub(crate) mod trace {
     /// What is told of an account's lane.
     fn lane(event: &Event<'_>) {
         match event {
-            Event::Paused { call, lane, .. } => info!(
+            Event::Paused { call, lane, until } => info!(
                 call = call.id(),
                 host = lane.host(),
                 model = lane.model(),
+                until = time_of_day(*until),
                 "lane paused"
             ),
             Event::Resumed { call, lane } => info!(
@@ -468,11 +506,29 @@ pub(crate) mod trace {
                 model = lane.model(),
                 "lane resumed"
             ),
-            Event::BreakerOpened { call, lane, .. } => {
+            Event::QuotaHeld { call, lane, until } => {
                 warn!(
                     call = call.id(),
                     host = lane.host(),
                     model = lane.model(),
+                    until = time_of_day(*until),
+                    "quota used up, lane held"
+                );
+            }
+            Event::QuotaReleased { call, lane } => {
+                info!(
+                    call = call.id(),
+                    host = lane.host(),
+                    model = lane.model(),
+                    "quota there again, lane released"
+                );
+            }
+            Event::BreakerOpened { call, lane, until } => {
+                warn!(
+                    call = call.id(),
+                    host = lane.host(),
+                    model = lane.model(),
+                    until = time_of_day(*until),
                     "circuit breaker opened"
                 );
             }
@@ -516,6 +572,11 @@ pub(crate) mod trace {
             }
             _ => {}
         }
+    }
+
+    fn time_of_day(at: Option<std::time::SystemTime>) -> Option<String> {
+        let at = jiff::Timestamp::try_from(at?).ok()?;
+        Some(format!("{at:.3}"))
     }
 
     fn record(sends: u32, stop: crate::outcome::StopReason) {

@@ -1,6 +1,7 @@
 //! What became of a call: its attempts, how it ended, and what to tell whom. Knows nothing of how it was brought about.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
@@ -165,7 +166,7 @@ pub struct Outcome {
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serial::seconds"))]
     elapsed: Duration,
     retry_at: Option<SystemTime>,
-    sdk_retry_count: Option<u32>,
+    sdk_retry_count: Option<NonZeroU32>,
     #[cfg_attr(feature = "serde", serde(skip))]
     running: bool,
 }
@@ -252,8 +253,8 @@ impl Outcome {
     /// Which repeat of an SDK's own loop this call was, if the request said so (`x-stainless-retry-count`, as the SDKs made
     /// by Stainless send it, OpenAI's and Anthropic's among them): that loop and this one multiply, and one of the two
     /// should be switched off. `None` for a first try.
-    pub const fn sdk_retry_count(&self) -> Option<u32> {
-        self.sdk_retry_count
+    pub fn sdk_retry_count(&self) -> Option<u32> {
+        self.sdk_retry_count.map(NonZeroU32::get)
     }
 
     /// The verdict on the last attempt; `None` after a success.
@@ -309,7 +310,7 @@ impl Outcome {
     }
 
     pub(crate) const fn note_sdk_retry(&mut self, count: u32) {
-        self.sdk_retry_count = Some(count);
+        self.sdk_retry_count = NonZeroU32::new(count);
     }
 
     /// The same call goes on.

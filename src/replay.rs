@@ -67,9 +67,16 @@ impl Outgoing {
     }
 
     /// Gives the request a new idempotency key, if the policy asks for that and it has none.
+    #[inline]
     pub(crate) fn generate_key(&mut self, policy: &RetryPolicy) {
+        if policy.idempotency_key.generates() {
+            self.give_new_key(policy);
+        }
+    }
+
+    fn give_new_key(&mut self, policy: &RetryPolicy) {
         let request = &mut self.request;
-        if policy.idempotency_key.generates() && !request.method().is_idempotent() {
+        if !request.method().is_idempotent() {
             let key = uuid::Uuid::new_v4().hyphenated().to_string();
             if let (header::Entry::Vacant(entry), Ok(key)) = (
                 request.headers_mut().entry(policy.idempotency_key.name()),

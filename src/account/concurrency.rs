@@ -50,16 +50,14 @@ impl Ceiling {
     }
 
     /// A request was refused because too many were in flight: those that are, without it, and `beside` others that are not
-    /// counted here. True if that lowered the ceiling.
+    /// counted here.
     #[inline]
-    pub(crate) fn refused(&mut self, beside: u32, now: Tick) -> bool {
+    pub(crate) fn refused(&mut self, beside: u32, now: Tick) {
         let learnt = self.in_flight.saturating_add(beside).max(1);
-        let lower = self.limit().is_none_or(|limit| learnt < limit);
-        if lower {
+        if self.limit().is_none_or(|limit| learnt < limit) {
             self.learnt = Some(learnt);
         }
         self.clean_since = now;
-        lower
     }
 
     /// Time has passed in peace: a learnt ceiling that is used to the full goes up by one. True if it did.

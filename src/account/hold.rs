@@ -79,15 +79,16 @@ impl Hold {
     /// Nothing may pass now; the time is when it is worth to ask again, by the provider's word if there is one.
     #[inline]
     pub(crate) fn shut_until(&self, now: Tick) -> Option<Tick> {
-        let leased = self.probe.map_or(Tick::default(), |(_, until)| until);
-        let until = self.until.max(leased);
-        (until > now).then(|| self.renewed_at.map_or(until, |renewed| renewed.max(until)))
+        let until = self.held_until(now)?;
+        Some(self.renewed_at.map_or(until, |renewed| renewed.max(until)))
     }
 
-    /// Until when calls are answered from memory, if they are.
+    /// Until when calls are answered from memory, if they are: while a probe is on its way, until it is not waited for any
+    /// longer.
     #[inline]
     pub(crate) fn held_until(&self, now: Tick) -> Option<Tick> {
-        Some(self.until).filter(|until| *until > now)
+        let leased = self.probe.map_or(self.until, |(_, leased)| leased);
+        Some(self.until.max(leased)).filter(|until| *until > now)
     }
 
     /// One may pass, to see whether it still holds.

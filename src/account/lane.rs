@@ -16,6 +16,7 @@ use super::pace::Bucket;
 use super::pause::Pause;
 use super::queue::Line;
 use super::size::Experience;
+use super::state::Change;
 use super::tick::Tick;
 use crate::json::top_level;
 
@@ -99,6 +100,7 @@ pub(crate) struct Lane {
     pub(crate) breaker: Breaker,
     pub(crate) budget: Budget,
     pub(crate) ceiling: Ceiling,
+    pub(crate) told: Told,
     pub(crate) retries: Line,
     pub(crate) fresh: Line,
     /// Which of the account's models has limits of its own, if this one has.
@@ -107,7 +109,38 @@ pub(crate) struct Lane {
     pub(crate) used_at: Tick,
 }
 
+/// What has been told of what is learnt. Time changes it as well as answers do, so that each answer is asked what is new.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Told {
+    per_second: Option<f64>,
+    in_flight: Option<u32>,
+}
+
+impl Told {
+    /// Nothing is new to somebody who has configured it.
+    pub(crate) fn before(rate: &Rate) -> Self {
+        Self {
+            per_second: rate.learnt(),
+            in_flight: None,
+        }
+    }
+}
+
 impl Lane {
+    /// What was learnt since this was last asked.
+    pub(crate) fn news(&mut self) -> impl Iterator<Item = Change> + use<> {
+        let known = Told {
+            per_second: self.rate.learnt(),
+            in_flight: self.ceiling.limit(),
+        };
+        let told = std::mem::replace(&mut self.told, known);
+        let rate = known.per_second.filter(|_| known.per_second != told.per_second);
+        let ceiling = known.in_flight.filter(|_| known.in_flight != told.in_flight);
+        let rate = rate.map(|per_second| Change::RateLearnt { per_second });
+        let ceiling = ceiling.map(|in_flight| Change::CeilingLearnt { in_flight });
+        rate.into_iter().chain(ceiling)
+    }
+
     /// Nobody waits in it and nothing is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.retries.is_empty() && self.fresh.is_empty() && self.ceiling.in_flight() == 0

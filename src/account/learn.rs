@@ -151,14 +151,15 @@ impl Rate {
 
     /// The rate to start at, and `None` if nothing is known that would slow it.
     pub(crate) fn current(&self, now: Tick) -> Option<f64> {
-        let base = match self.search {
-            Search::Free => return None,
-            Search::Start { since } => {
-                return Some(SLOW_START * 2f64.powf((now.seconds_since(since) / SLOW_START_DOUBLES).min(30.0)));
-            }
-            Search::Found { rate, .. } => rate,
-        };
-        Some(base * (1.0 - self.guard) * self.scale + (self.spare(now) - credit::MARGIN).max(0.0) / credit::HORIZON)
+        if let Search::Start { since } = self.search {
+            return Some(SLOW_START * 2f64.powf((now.seconds_since(since) / SLOW_START_DOUBLES).min(30.0)));
+        }
+        Some(self.learnt()? + (self.spare(now) - credit::MARGIN).max(0.0) / credit::HORIZON)
+    }
+
+    /// The same without what credit adds for a moment, and `None` too while it is still looked for.
+    pub(crate) fn learnt(&self) -> Option<f64> {
+        Some(self.base()? * (1.0 - self.guard) * self.scale)
     }
 
     /// Credit that may be spent faster than the rate. A rate configured below the provider's is the user's own limit, which

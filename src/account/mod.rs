@@ -19,13 +19,16 @@ mod queue;
 mod size;
 mod state;
 mod status;
+mod sync;
 mod tick;
 mod usage;
 
+#[cfg(all(test, ai_retry_loom))]
+mod interleavings;
+
 use std::hash::RandomState;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -53,6 +56,7 @@ use limits::Weights;
 use queue::Place;
 use size::{Size, Sizes};
 use state::{Answer, Ask, Polled, State};
+use sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 use tick::Tick;
 
 /// One allowance, shared: by the clients, tasks and threads that hold a clone of it.

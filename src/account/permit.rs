@@ -1,13 +1,13 @@
 //! The right to one send. Whatever it holds is given back by dropping it, at whatever point that happens.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use super::hold::Remembered;
 use super::lane::{Known, LaneName};
 use super::size::Size;
 use super::state::{Changes, Grant, Heard, Payment};
+use super::sync::Ordering;
 use super::tick::Tick;
 use super::{Account, Asked, RequestLimit, Usage};
 use crate::classify::{Class, Verdict};

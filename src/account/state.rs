@@ -14,7 +14,7 @@ use super::budget::Budget;
 use super::concurrency::Ceiling;
 use super::headers::RequestLimit;
 use super::hold::{Hold, Remembered};
-use super::lane::{Lane, LaneKey, LaneMap, LaneName};
+use super::lane::{Lane, LaneKey, LaneMap, LaneName, Told};
 use super::learn::{Rate, Stamp};
 use super::limits::{Counters, Limits, Load, Weights};
 use super::pace::Bucket;
@@ -47,6 +47,8 @@ pub(crate) struct Rules {
 pub(crate) enum Change {
     Paused { until: Tick },
     Resumed,
+    QuotaHeld { until: Tick },
+    QuotaReleased,
     BreakerOpened { until: Tick },
     BreakerClosed,
     RateLearnt { per_second: f64 },
@@ -226,6 +228,7 @@ impl State {
             key,
             name,
             generation,
+            told: Told::before(&rate),
             rate,
             bucket: None,
             pause: Pause::default(),
@@ -762,18 +765,16 @@ impl State {
                 changes.push((grant.lane, Change::Resumed));
             }
             // one that was on its way when the quota ran out says nothing of it
-            lane.hold = lane.hold.take().filter(|hold| !hold.is_probed_by(grant.stamp));
+            if lane.hold.take_if(|hold| hold.is_probed_by(grant.stamp)).is_some() {
+                changes.push((grant.lane, Change::QuotaReleased));
+            }
         }
         let mut paused = None;
         if let Some(verdict) = &heard.verdict {
             let hint = verdict.server_delay().map(|delay| delay.duration());
             let pause = match (verdict.class(), verdict.cause(), verdict.scope()) {
                 (Class::Retryable, Cause::RateLimited, Scope::Concurrency) => {
-                    if lane.ceiling.refused(heard.unasked, now)
-                        && let Some(in_flight) = lane.ceiling.limit()
-                    {
-                        changes.push((grant.lane, Change::CeilingLearnt { in_flight }));
-                    }
+                    lane.ceiling.refused(heard.unasked, now);
                     hint
                 }
                 (Class::Retryable, Cause::RateLimited, Scope::Growth) => {
@@ -787,9 +788,6 @@ impl State {
                 (Class::Retryable, Cause::RateLimited, _) if hint.is_some_and(|hint| hint > longest) => None,
                 (Class::Retryable, Cause::RateLimited, _) => {
                     let own = lane.rate.refused(grant.stamp, hint, now);
-                    if let Some(per_second) = lane.rate.current(now) {
-                        changes.push((grant.lane, Change::RateLearnt { per_second }));
-                    }
                     hint.or(own)
                 }
                 // a conflict is about one thing, and no matter of the lane
@@ -800,7 +798,9 @@ impl State {
                     if let (Some(hold), Some(answer)) = (quota_hold, heard.answer)
                         && is_held(cause, scope)
                     {
-                        lane.hold = Some(Hold::new(now + hold, hint.map(|hint| now + hint), answer));
+                        let until = now + hold;
+                        lane.hold = Some(Hold::new(until, hint.map(|hint| now + hint), answer));
+                        changes.push((grant.lane, Change::QuotaHeld { until }));
                     }
                     None
                 }
@@ -822,6 +822,7 @@ impl State {
                 },
             ));
         }
+        changes.extend(lane.news().map(|change| (grant.lane, change)));
         if let Some(until) = paused {
             self.turn_away(grant.lane, until, woken);
         }

@@ -306,7 +306,7 @@ async fn nothing_secret_is_told() {
         tokio::time::sleep(secs(10)).await;
     }
     let told = format!("{}{account:?}{:?}", told.lock().unwrap(), account.status());
-    for happened in ["Paused", "BreakerOpened", "BreakerHalfOpen", "GaveUp"] {
+    for happened in ["Paused", "QuotaHeld", "BreakerOpened", "BreakerHalfOpen", "GaveUp"] {
         assert!(told.contains(happened), "{happened}");
     }
     assert!(!told.contains("my-secret"), "{told}");

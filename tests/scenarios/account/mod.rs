@@ -11,3 +11,4 @@ mod queue;
 mod quota_hold;
 mod set_up;
 mod tokens;
+mod told;
