@@ -15,13 +15,33 @@ use reqwest::{Body, Response, ResponseBuilderExt, Url};
 use crate::account::{Admitted, Remembered, Tail};
 use crate::classify::Verdict;
 use crate::clock::{Clock, Deadline};
+use crate::stream::{HOLD_TIME, StreamStart, Told};
 
 /// How much of a failure's body is looked at, and how long past the headers it is waited for.
 pub(crate) const PEEK_BYTES: usize = 64 * 1024;
-pub(crate) const PEEK_TIME: Duration = Duration::from_secs(1);
+const PEEK_TIME: Duration = Duration::from_secs(1);
 /// How much of the rest is read so that the connection can be used again, and for how long.
 const DRAIN_BYTES: usize = 64 * 1024;
 const DRAIN_TIME: Duration = Duration::from_millis(100);
+
+/// How far to look into a body.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Depth {
+    /// So many bytes, should they come at once.
+    Bytes(usize),
+    /// Up to the first event of a stream that tells something.
+    Events,
+}
+
+impl Depth {
+    /// How long past the headers.
+    pub(crate) const fn patience(self) -> Duration {
+        match self {
+            Self::Bytes(_) => PEEK_TIME,
+            Self::Events => HOLD_TIME,
+        }
+    }
+}
 
 /// A body, the beginning of which has been read. As a body itself it gives back what was read and then the rest: the same
 /// bytes, the same trailers, the same length, the same error.
@@ -50,22 +70,43 @@ impl Peeked {
     /// Reads until `limit` bytes are there, the body ends, or the deadline comes. A chunk is kept whole, so the prefix may be
     /// longer than the limit by a part of the last one.
     pub(crate) async fn read(body: Body, limit: usize, deadline: Deadline, clock: &dyn Clock) -> Self {
+        let mut peeked = Self::read_while(body, |prefix| prefix.len() < limit, deadline, clock).await;
+        peeked.limit = limit;
+        peeked
+    }
+
+    /// Reads the start of an event stream until it tells something, the body ends, or the deadline comes. What is then looked
+    /// at is the error that came first and what stands before it, or all of a body that ended before it told anything; of
+    /// any other nothing, as of every success.
+    async fn read_start(body: Body, deadline: Deadline, clock: &dyn Clock) -> Self {
+        let mut start = StreamStart::default();
+        let untold = |prefix: &[u8]| start.read(prefix) == Told::Nothing;
+        let mut peeked = Self::read_while(body, untold, deadline, clock).await;
+        peeked.limit = match start.told() {
+            Told::Failure(end) => end,
+            Told::Nothing if peeked.is_complete() => peeked.prefix.len(),
+            Told::Nothing | Told::Output => 0,
+        };
+        peeked
+    }
+
+    async fn read_while(body: Body, wanted: impl FnMut(&[u8]) -> bool, deadline: Deadline, clock: &dyn Clock) -> Self {
         let exact = body.size_hint().exact();
         let mut peeked = Self {
             prefix: Bytes::new(),
-            limit,
+            limit: 0,
             end: End::Open,
             rest: body,
             exact,
         };
         let mut prefix = BytesMut::new();
-        deadline.cut(clock, peeked.fill(&mut prefix)).await;
+        deadline.cut(clock, peeked.fill(&mut prefix, wanted)).await;
         peeked.prefix = prefix.freeze();
         peeked
     }
 
-    async fn fill(&mut self, prefix: &mut BytesMut) {
-        while prefix.len() < self.limit {
+    async fn fill(&mut self, prefix: &mut BytesMut, mut wanted: impl FnMut(&[u8]) -> bool) {
+        while wanted(prefix) {
             match poll_fn(|cx| Pin::new(&mut self.rest).poll_frame(cx)).await {
                 None => return self.end = End::Reached(None),
                 Some(Err(error)) => return self.end = End::Broken(error),
@@ -173,10 +214,13 @@ pub(crate) struct PeekedResponse {
 
 impl Answer {
     /// Looks into the body of an answer.
-    pub(crate) async fn peek(response: Response, limit: usize, deadline: Deadline, clock: &dyn Clock) -> Self {
+    pub(crate) async fn peek(response: Response, depth: Depth, deadline: Deadline, clock: &dyn Clock) -> Self {
         let url = response.url().clone();
         let (head, body) = http::Response::<Body>::from(response).into_parts();
-        let body = Peeked::read(body, limit, deadline, clock).await;
+        let body = match depth {
+            Depth::Bytes(limit) => Peeked::read(body, limit, deadline, clock).await,
+            Depth::Events => Peeked::read_start(body, deadline, clock).await,
+        };
         Self::Peeked(Box::new(PeekedResponse { head, url, body }))
     }
 

@@ -5,13 +5,13 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::time::{Duration, Instant, SystemTime};
 
-use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use reqwest::Response;
 use reqwest_middleware::{Error, Result};
 
 use crate::above::{Above, Known, sdk_retry_count};
 use crate::account::{Admitted, Asked, Change, Paid, Refused, RequestLimit};
-use crate::body::{Answer, PEEK_BYTES, PEEK_TIME};
+use crate::body::{Answer, Depth, PEEK_BYTES};
 use crate::classify::{Class, Seen, Verdict};
 use crate::clock::{Clock, Deadline};
 use crate::decide::{Decision, Progress, decide};
@@ -324,23 +324,27 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// How far to look into the body, where the status asks for it: a failure's body tells what the status cannot.
-    pub(crate) fn depth_to_look(&self, ended: &Ended) -> Option<usize> {
+    /// How far to look into the body, where the status or the content asks for it: a failure's body tells what the status
+    /// cannot, and the start of a model's stream whether there will be an answer at all.
+    pub(crate) fn depth_to_look(&self, ended: &Ended, outgoing: &Outgoing) -> Option<Depth> {
         let Ended::Answered(answer) = ended else {
             return None;
         };
         if answer.status().is_client_error() || answer.status().is_server_error() {
-            Some(PEEK_BYTES)
+            Some(Depth::Bytes(PEEK_BYTES))
+        } else if is_stream(answer.headers()) {
+            let looks = self.policy.inspect_stream_start && is_plain(answer.headers()) && outgoing.goes_to_a_model();
+            looks.then_some(Depth::Events)
         } else {
-            self.policy.inspect_success.filter(|_| !is_stream(answer.headers()))
+            self.policy.inspect_success.map(Depth::Bytes)
         }
     }
 
     /// Looks so far into the body.
-    pub(crate) async fn look(&self, ended: Ended, depth: usize) -> Ended {
+    pub(crate) async fn look(&self, ended: Ended, depth: Depth) -> Ended {
         match ended {
             Ended::Answered(Answer::Untouched(response)) => {
-                let patience = Deadline::after(self.clock().now(), Some(PEEK_TIME)).or_earlier(self.deadline);
+                let patience = Deadline::after(self.clock().now(), Some(depth.patience())).or_earlier(self.deadline);
                 Ended::Answered(Answer::peek(response, depth, patience, self.clock()).await)
             }
             known => known,
@@ -483,7 +487,8 @@ impl<'a> Call<'a> {
             nested: self.nested,
             draws: self.parts.dice.draw(),
         };
-        if !self.nested {
+        // one that is sent once leaves it to a layer above to send it again
+        if !self.nested && self.policy.max_attempts > 1 {
             self.above.get_or_insert_default().note_request(outgoing);
         }
         match decide(&self.seen(ended, outgoing), verdict, &progress, self.policy) {
@@ -685,8 +690,21 @@ impl Drop for Call<'_> {
     }
 }
 
-/// Is it a stream of events, which must not be held back?
+/// Is it a stream of events?
+#[inline]
 fn is_stream(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    content_type.is_some_and(|value| value.trim_start().starts_with("text/event-stream"))
+    // by reference: every call that goes well asks, and a name that is moved is also dropped
+    static CONTENT_TYPE: HeaderName = header::CONTENT_TYPE;
+    const EVENTS: &[u8] = b"text/event-stream";
+    headers
+        .get(&CONTENT_TYPE)
+        .and_then(|value| value.as_bytes().get(..EVENTS.len()))
+        .is_some_and(|begin| begin.eq_ignore_ascii_case(EVENTS))
+}
+
+/// Is the body what it says it is, and not a compressed form of it? `none` is no coding, but servers say so to keep proxies
+/// from compressing a stream.
+fn is_plain(headers: &HeaderMap) -> bool {
+    let coding = headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes);
+    coding.is_none_or(|coding| coding.eq_ignore_ascii_case(b"identity") || coding.eq_ignore_ascii_case(b"none"))
 }

@@ -9,7 +9,8 @@
 //! * **The count configured is the count sent.** [`RetryPolicy::max_attempts`] counts sends, the first included. A second
 //!   [`RetryMiddleware`] inside does not retry, reqwest's hidden retries are off in
 //!   [`client_builder`](RetryMiddleware::client_builder), and a caller above is told by `x-should-retry: false` (or by
-//!   [`GiveUp::Error`]) not to start again.
+//!   [`GiveUp::Error`]) not to start again. One that does so all the same is counted by an [`Operation`], or met by the
+//!   [guard](RetryMiddlewareBuilder::outer_retry_guard).
 //! * **The server's word is a floor.** The wait is never shorter than the delay that was stated, in whatever header or
 //!   sentence ([`ServerDelay`]); a delay that does not fit the time left ends the call at once with
 //!   [`Outcome::retry_at`].
@@ -19,6 +20,8 @@
 //! * **Never worse than no middleware.** What cannot be repeated is sent once; a body that cannot be read falls back to the
 //!   status; the last response comes back as it was received, a transport error as the `reqwest` error it was; a body that
 //!   has begun is never cut.
+//! * **A stream fails like a status.** An error that comes before any output of a `text/event-stream` is classified and
+//!   retried; behind output it is handed over and nothing is replayed ([`RetryPolicy::inspect_stream_start`]).
 //! * **Everything is visible and nothing secret is**: [`Outcome`], [`Observe`], and `tracing` events.
 //!
 //! ```
@@ -70,6 +73,7 @@ mod clock;
 mod decide;
 mod dice;
 mod error;
+mod event_stream;
 mod guard;
 mod json;
 mod ledger;
@@ -83,6 +87,7 @@ mod replay;
 mod retry_after;
 #[cfg(feature = "serde")]
 mod serial;
+mod stream;
 mod transport;
 
 pub use account::{

@@ -263,7 +263,7 @@ fn run(
                 let sent = limit.cut(&*parts.clock, sent).await;
                 call.arrived(sent)
             };
-            if let Some(depth) = call.depth_to_look(&ended) {
+            if let Some(depth) = call.depth_to_look(&ended, &outgoing) {
                 // boxed, since a call that goes well would have room for it too
                 ended = Box::pin(call.look(ended, depth)).await;
             }

@@ -40,6 +40,7 @@ pub struct RetryPolicy {
     pub(crate) idempotency_key: IdempotencyKey,
     pub(crate) buffer_request: Option<usize>,
     pub(crate) inspect_success: Option<usize>,
+    pub(crate) inspect_stream_start: bool,
     pub(crate) give_up: GiveUp,
 }
 
@@ -56,6 +57,7 @@ impl Default for RetryPolicy {
             idempotency_key: IdempotencyKey::Keep,
             buffer_request: None,
             inspect_success: None,
+            inspect_stream_start: true,
             give_up: GiveUp::Response,
         }
     }
@@ -135,10 +137,32 @@ impl RetryPolicy {
 
     /// Looks into the body of a success too, up to `max_bytes` and one second (default: off, since it holds the answer
     /// back): finds the errors that some gateways send under status 200, and makes a body that breaks off within the
-    /// bytes read a failed attempt. `text/event-stream` is left alone: holding a stream back helps nobody.
+    /// bytes read a failed attempt. `text/event-stream` is left to [`inspect_stream_start`](Self::inspect_stream_start).
     #[must_use]
     pub const fn inspect_success(mut self, max_bytes: usize) -> Self {
         self.inspect_success = Some(max_bytes);
+        self
+    }
+
+    /// Whether a `text/event-stream` that answers a call to a model is looked into until it tells whether there will be an
+    /// answer (default: yes). A provider that fails after it has sent status 200 says so in an event. If that comes before
+    /// any output, the attempt has failed as if the event had been the status (`overloaded_error` as 529, `rate_limit_error`
+    /// as 429, a numeric `code` as itself), and so it has if the connection breaks before any output. If output comes first,
+    /// or the stream ends in good order, the caller gets all of it, byte for byte, and nothing is sent again. The classifier
+    /// (and a rule of one's own, [`Classify`](crate::Classify)) is given the stream up to the end of the error as the body.
+    ///
+    /// Held back are only events without output: comments, `ping`, `message_start`, `response.created`, `response.queued`
+    /// and `response.in_progress`, a part that is opened empty, a chunk with a role and no content. Output ends the wait at
+    /// once, and so does whatever is not known; else it ends after 16 KiB, two seconds past the headers or at the
+    /// [`total_deadline`](Self::total_deadline), whichever comes first. At none of these anything is cut: the caller gets the
+    /// stream as far as it has come and all that follows. [`attempt_timeout`](Self::attempt_timeout) has ended at the headers.
+    ///
+    /// Calls to a model are told by method and path, as for [`Replay::Inference`]; other event streams (a `GET`, MCP) are
+    /// left alone, and so are streams that are not `text/event-stream` (newline-delimited JSON, Bedrock's binary events) or
+    /// that reqwest has not decompressed.
+    #[must_use]
+    pub const fn inspect_stream_start(mut self, inspect: bool) -> Self {
+        self.inspect_stream_start = inspect;
         self
     }
 

@@ -98,6 +98,11 @@ impl Outgoing {
         std::mem::replace(&mut self.request, kept)
     }
 
+    /// Does it go to where models are asked for an answer? Told by its method and path alone, which outlive the last send.
+    pub(crate) fn goes_to_a_model(&self) -> bool {
+        goes_to_a_model(&self.request)
+    }
+
     /// Can and may it be sent again after a failure of this delivery?
     pub(crate) fn may_repeat(&self, delivery: Delivery, policy: &RetryPolicy) -> Result<(), Why> {
         if let Some(why) = self.spent {
@@ -209,24 +214,38 @@ const STATEFUL_PATH: &[&str] = &[
 /// Is this a call that asks a model for an answer, so that a repeat costs tokens but has no other effect? The path alone
 /// does not tell: `POST …/messages` is also how mail is sent.
 fn is_inference(request: &Request) -> bool {
-    let path = request.url().path().trim_end_matches('/');
-    if *request.method() != Method::POST || STATEFUL_PATH.iter().any(|part| path.contains(part)) {
+    if !goes_to_a_model(request) {
         return false;
     }
     let body = request.body().and_then(|body| body.as_bytes()).unwrap_or_default();
     let Some([model, background, conversation]) = top_level(body, ["model", "background", "conversation"]) else {
         return false;
     };
-    let in_path = MODEL_IN_PATH.iter().any(|(parent, calls)| {
+    let stateful = background == Value::Bool(true) || !conversation.is_null();
+    !stateful && (model.is_string() || names_a_model(request.url()))
+}
+
+/// Does it go to where models are asked for an answer?
+fn goes_to_a_model(request: &Request) -> bool {
+    let path = request.url().path();
+    *request.method() == Method::POST
+        && !STATEFUL_PATH.iter().any(|part| path.contains(part))
+        && (MODEL_IN_BODY
+            .iter()
+            .any(|ending| path.trim_end_matches('/').ends_with(ending))
+            || names_a_model(request.url()))
+}
+
+/// Does the path name a model?
+fn names_a_model(url: &Url) -> bool {
+    let path = url.path().trim_end_matches('/');
+    MODEL_IN_PATH.iter().any(|(parent, calls)| {
         calls.iter().any(|call| {
             path.strip_suffix(call)
                 .and_then(|before| before.rsplit_once(parent))
                 .is_some_and(|(_, model)| !model.is_empty() && (*parent != "deployments/" || !model.contains('/')))
         })
-    });
-    let in_body = || model.is_string() && MODEL_IN_BODY.iter().any(|ending| path.ends_with(ending));
-    let stateful = background == Value::Bool(true) || !conversation.is_null();
-    !stateful && (in_path || in_body())
+    })
 }
 
 #[cfg(test)]

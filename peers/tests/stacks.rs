@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reqwest::{Request, Response};
 use reqwest_ai_retry::{Backoff, Jitter, Operation, Outcome, RetryMiddleware, RetryPolicy, StopReason};
-use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Error, Result};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Result};
 use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
 use testbed::{Server, reply, rst};
@@ -68,6 +68,15 @@ async fn under_reqwest_retry_a_broken_connection_is_ours_to_count_too() {
     ask(&client().with(theirs()).with(ours()).build(), &server)
         .await
         .unwrap_err();
+    assert_eq!(server.sends(), 4);
+}
+
+/// Ours sends once, and leaves the retries to the layer above on purpose.
+#[tokio::test]
+async fn under_reqwest_retry_one_send_of_ours_leaves_the_retries_to_it() {
+    let server = Server::start([503]).await;
+    let once = RetryMiddleware::new(policy().max_attempts(1));
+    ask(&client().with(theirs()).with(once).build(), &server).await.unwrap();
     assert_eq!(server.sends(), 4);
 }
 
@@ -157,7 +166,7 @@ async fn operation_reaches_through_a_tower_buffer() {
     let plain = client().with(ours()).build();
     let inner = tower::service_fn(move |request: Request| {
         let client = plain.clone();
-        async move { Ok::<_, Error>(client.execute(request).await?) }
+        async move { client.execute(request).await }
     });
     let mut buffered = tower::buffer::Buffer::new(inner, 4);
     let op = Operation::new();

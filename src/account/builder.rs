@@ -66,6 +66,7 @@ impl Default for AccountBuilder {
                 breaker: true,
                 max_pause: Duration::from_secs(300),
                 longest_shared_hint: Duration::MAX,
+                guesses: true,
                 quota_hold: Some(Duration::from_secs(60)),
                 ramp: None,
                 max_lanes: 1024,
@@ -86,7 +87,8 @@ impl Default for AccountBuilder {
 impl AccountBuilder {
     /// Starts per minute, evenly spaced, of all lanes together (default: unlimited until learnt). A rate below the provider's
     /// is never exceeded. One that is the provider's own may be, while its headers show room that would go to waste: a bucket
-    /// that stands full at the start.
+    /// that stands full at the start. Where they show windows, starts may come up to two seconds before their turn, and are no
+    /// more for that.
     pub fn requests_per_minute(mut self, requests: u32) -> Self {
         self.rules.limits = self.rules.limits.requests_per_minute(requests);
         self
@@ -201,6 +203,7 @@ impl AccountBuilder {
         self.rules.breaker = false;
         self.rules.quota_hold = None;
         self.rules.longest_shared_hint = Duration::from_secs(60);
+        self.rules.guesses = false;
         self.names.by_credential = true;
         self
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::credit::{self, Credit};
+use super::credit::{Credit, Lead};
 use super::headers::RequestLimit;
 use super::meter::Meter;
 use super::store::Learnt;
@@ -38,6 +38,8 @@ const FIRST_GUESS: f64 = 20.0;
 /// A guess grows by a tenth this often, in seconds, until the next refusal or until it is none any more.
 const GUESS_GROWS: u64 = 2;
 const FASTEST: f64 = 100_000.0;
+/// A rate that is known is left alone by one that is this near to it.
+const NEAR: f64 = 0.05;
 /// A rate that headers tell is taken for a misunderstanding below this part of what was let through.
 const BELIEVABLE: f64 = 0.3;
 /// The pause after refusals that tell none, doubled with each burst of them.
@@ -86,6 +88,8 @@ pub(crate) struct Rate {
     backlog: Option<Tick>,
     /// The first refusal told a wait as windows have it.
     long_hint: bool,
+    /// The end of the last window that was used up before its time.
+    held_until: Tick,
     refusals: u64,
     meter: Meter,
     credit: Credit,
@@ -137,6 +141,7 @@ impl Rate {
             told: false,
             backlog: None,
             long_hint: false,
+            held_until: now,
             refusals: 0,
             meter: Meter::default(),
             credit: Credit::default(),
@@ -167,13 +172,7 @@ impl Rate {
         if let Search::Start { since } = self.search {
             return Some(SLOW_START * 2f64.powf((now.seconds_since(since) / SLOW_START_DOUBLES).min(30.0)));
         }
-        let (learnt, spare) = (self.learnt()?, self.spare(now));
-        let faster = if spare > credit::MARGIN {
-            (spare - credit::MARGIN) / credit::HORIZON
-        } else {
-            0.0
-        };
-        Some(learnt + faster)
+        Some(self.learnt()? + self.credit.extra(self.sent, self.per_minute(), now))
     }
 
     /// The same without what credit adds for a moment, and `None` too while it is still looked for.
@@ -182,18 +181,21 @@ impl Rate {
         Some(self.base()? * (1.0 - self.guard) * self.scale)
     }
 
-    /// Credit that may be spent faster than the rate. A rate configured below the provider's is the user's own limit, which
-    /// no credit lifts.
-    #[inline]
-    fn spare(&self, now: Tick) -> f64 {
-        let per_minute = self.configured.map_or(f64::INFINITY, |configured| configured * 60.0);
-        self.credit.spare(self.sent, per_minute, now)
+    /// Is nothing slowed, since nothing is known?
+    pub(crate) const fn is_free(&self) -> bool {
+        matches!(self.search, Search::Free)
     }
 
-    /// Is the next start one that the provider has said it has room for beyond the even pace?
+    /// What is configured, a minute.
     #[inline]
-    pub(crate) fn is_on_credit(&self, now: Tick) -> bool {
-        self.spare(now) > credit::MARGIN
+    fn per_minute(&self) -> f64 {
+        self.configured.map_or(f64::INFINITY, |configured| configured * 60.0)
+    }
+
+    /// How the next start may come before its turn, by what the provider has said.
+    #[inline]
+    pub(crate) fn lead(&self, now: Tick) -> Lead {
+        self.credit.lead(self.sent, self.per_minute(), now)
     }
 
     /// Headers say that nothing is left: the earliest time at which something is again.
@@ -234,11 +236,19 @@ impl Rate {
     /// An answer came, with what its headers said.
     pub(crate) fn answered(&mut self, stamp: Stamp, seen: Option<RequestLimit>, now: Tick) {
         let Some(seen) = seen else { return };
+        self.held(now);
         let told = self.credit.answered(stamp.number, stamp.at, &seen, self.base());
         let untold = match self.search {
             Search::Start { .. } => true,
             Search::Free => seen.remaining < 1.0,
-            Search::Found { .. } => false,
+            // headers that had been misread are read better by and by
+            Search::Found { rate, .. } => {
+                self.told
+                    && self
+                        .credit
+                        .certain()
+                        .is_some_and(|certain| (certain / rate - 1.0).abs() > NEAR)
+            }
         };
         // what was let through already, and much faster, shows that the limit counts by another unit
         let elapsed = self.begun.map_or(0.0, |begun| now.seconds_since(begun)).max(1.0);
@@ -248,6 +258,13 @@ impl Rate {
             self.told = true;
             self.find(rate);
             self.clean_since = now;
+        }
+    }
+
+    /// A window that is used up holds everybody until it ends, for longer than the meter looks back: what that shows is no rate.
+    fn held(&mut self, now: Tick) {
+        if self.credit.is_windowed() {
+            self.held_until = self.held_until.max(self.not_before(now));
         }
     }
 
@@ -263,6 +280,7 @@ impl Rate {
     pub(crate) fn refused(&mut self, stamp: Stamp, hint: Option<Duration>, now: Tick) -> Option<Duration> {
         self.refusals += 1;
         self.meter.count(-1.0, now);
+        self.held(now);
         self.credit.refused(self.sent, now);
         // the others of a burst say nothing new, but that they were not let through either
         if stamp.epoch != self.epoch {
@@ -422,8 +440,10 @@ impl Rate {
     }
 
     fn step_down(&mut self, base: f64, hint: Option<Duration>, now: Tick) {
-        // with nobody waiting it would tell the demand, not the allowance
-        let busy = self.backlog.is_some_and(|since| now.seconds_since(since) >= MEASURED);
+        // with nobody waiting it would tell the demand, and after a hold the hold: not the allowance
+        let busy = self
+            .backlog
+            .is_some_and(|since| now.seconds_since(since.max(self.held_until)) >= MEASURED);
         let measured = self.meter.rate(now).filter(|_| busy).map(|own| own * self.among);
         let current = base * (1.0 - self.guard) * self.scale;
         match measured {
@@ -496,7 +516,7 @@ impl Rate {
         } else if self.guard > 0.0 {
             self.trying = Some((now, Step::Guard(self.guard)));
             self.guard = (self.guard - GUARD_BACK).max(0.0);
-        } else if self.configured.is_none() {
+        } else if self.configured.is_none() && self.credit.certain().is_none() {
             self.trying = Some((now, Step::Rate(*rate)));
             *rate *= 1.03;
         }
@@ -542,5 +562,125 @@ mod tests {
         rate.slow_down(now);
         rate.answered(first, None, now);
         assert!(rate.current(now).is_none_or(|rate| rate > 0.01));
+    }
+
+    /// What the answer to this start says, of windows of a minute with 120 in each.
+    fn of_a_minute(stamp: Stamp, used: f64) -> RequestLimit {
+        let into = stamp.at.seconds_since(Tick::default()) % 60.0;
+        RequestLimit {
+            limit: Some(120.0),
+            remaining: 120.0 - used,
+            reset: Some(Duration::from_secs_f64(60.0 - into)),
+            window: None,
+        }
+    }
+
+    /// A lane whose window of a minute was used up in 50 s, at 144 a minute; it was held for the rest.
+    fn held_by_its_window() -> (Rate, Tick) {
+        let mut now = Tick::default();
+        let mut rate = Rate::configured(144.0 / 60.0, now);
+        for used in 1..=120u8 {
+            rate.tick(true, now);
+            let stamp = rate.start(now);
+            rate.answered(stamp, Some(of_a_minute(stamp, f64::from(used))), now);
+            now = now.plus_seconds(1.0 / 2.4);
+        }
+        let end = rate.not_before(now);
+        assert!((end.seconds_since(Tick::default()) - 60.0).abs() < 1e-6, "{end:?}");
+        (rate, end)
+    }
+
+    /// One refusal at a window's border said that next to nothing is allowed, since next to nothing had been sent in the hold
+    /// before it.
+    #[test]
+    fn a_hold_is_not_taken_for_the_rate() {
+        let (mut rate, end) = held_by_its_window();
+        rate.tick(true, end);
+        let before = rate.current(end).unwrap();
+        let early = rate.start(end);
+        rate.refused(early, Some(Duration::from_millis(3)), end);
+        let after = rate.current(end).unwrap();
+        assert!(after > 0.95 * before, "{before} {after}");
+    }
+
+    /// A rate that windows tell is not tried to be passed, and one that was misread is put right.
+    #[test]
+    fn windows_tell_the_rate_of_a_lane_that_looks_for_one() {
+        let mut now = Tick::default();
+        let mut rate = Rate::slow_start(now);
+        let mut window = (0.0, 0.0);
+        // 20 in 10 s, and headers that tell 20 as if it were a minute's
+        while now.seconds_since(Tick::default()) < 200.0 {
+            rate.tick(true, now);
+            let stamp = rate.start(now);
+            let at = now.seconds_since(Tick::default());
+            if window.0 != (at / 10.0).floor() {
+                window = ((at / 10.0).floor(), 0.0);
+            }
+            window.1 += 1.0;
+            assert!(window.1 <= 20.0, "{at}: {rate:?}");
+            let seen = RequestLimit {
+                limit: Some(20.0),
+                remaining: 20.0 - window.1,
+                reset: Some(Duration::from_secs_f64(10.0 - at % 10.0)),
+                window: None,
+            };
+            rate.answered(stamp, Some(seen), now);
+            now = now
+                .plus_seconds(1.0 / rate.current(now).unwrap())
+                .max(rate.not_before(now));
+        }
+        assert!(rate.accepted() >= 19.0 * 20.0, "{}", rate.accepted());
+        let found = rate.base().unwrap();
+        assert!((1.9..=2.1).contains(&found), "{found}");
+    }
+
+    /// Headers that show room where there is none are left alone, for credit at least.
+    #[test]
+    fn a_refusal_where_there_should_be_room_ends_the_credit() {
+        let mut now = Tick::default();
+        let mut rate = Rate::configured(2.0, now);
+        for used in 1..=10u8 {
+            let stamp = rate.start(now);
+            rate.answered(stamp, Some(of_a_minute(stamp, f64::from(used))), now);
+            now = now.plus_seconds(0.6);
+        }
+        let even = 2.0 * (1.0 - GUARD_FIRST);
+        assert!(rate.current(now).unwrap() > even && rate.lead(now) == Lead::Early(2.0));
+        let stamp = rate.start(now);
+        rate.refused(stamp, Some(Duration::from_secs(1)), now);
+        assert!(rate.current(now).unwrap() <= even && rate.lead(now) == Lead::None);
+    }
+
+    /// A target below what the windows allow is the user's own.
+    #[test]
+    fn windows_do_not_lift_a_target_below_them() {
+        let mut now = Tick::default();
+        let mut rate = Rate::configured(1.5, now);
+        for used in 1..=89u8 {
+            let stamp = rate.start(now);
+            rate.answered(stamp, Some(of_a_minute(stamp, f64::from(used))), now);
+            assert!(rate.current(now).unwrap() <= 1.5 && rate.lead(now) == Lead::None);
+            now = now.plus_seconds(1.0 / 1.5);
+        }
+    }
+
+    /// A day's allowance is no pace, and its end nothing to wait for.
+    #[test]
+    fn a_day_is_no_window_to_spread_over() {
+        let mut now = Tick::default();
+        let mut rate = Rate::slow_start(now);
+        for used in 1..=200u16 {
+            let stamp = rate.start(now);
+            let seen = RequestLimit {
+                limit: Some(200.0),
+                remaining: f64::from(200 - used),
+                reset: Some(Duration::from_secs(80_000) - now.since(Tick::default())),
+                window: Some(Duration::from_secs(86_400)),
+            };
+            rate.answered(stamp, Some(seen), now);
+            now = now.plus_seconds(0.5);
+            assert!(rate.current(now).unwrap() >= 1.0 && rate.not_before(now) <= now);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::credit::Lead;
 use super::pace::Bucket;
 use super::tick::Tick;
 
@@ -179,15 +180,18 @@ impl Counters {
         }
     }
 
-    /// When a start of these weights fits, behind these others. A start `on_credit` is one that the provider has said it has
-    /// room for beyond the even pace; only the pace is spared it.
+    /// When a start of these weights fits, behind these others. Before its turn it may come at the pace alone.
     #[inline(always)]
-    pub(crate) fn ready_at(&self, weights: Weights, ahead: Load, on_credit: bool, now: Tick) -> Tick {
+    pub(crate) fn ready_at(&self, weights: Weights, ahead: Load, lead: Lead, now: Tick) -> Tick {
         let mut ready = Tick::default();
         if let Some(requests) = &self.requests
-            && !on_credit
+            && lead != Lead::Beside
         {
-            ready = ready.max(requests.ready_behind(f64::from(ahead.starts), 1.0, now));
+            let turn = requests.ready_behind(f64::from(ahead.starts), 1.0, now);
+            ready = match lead {
+                Lead::Early(seconds) => turn.plus_seconds(-seconds),
+                Lead::None | Lead::Beside => turn,
+            };
         }
         if let Some(input) = &self.input {
             ready = ready.max(input.ready_behind(ahead.weights.input, weights.input, now));

@@ -28,6 +28,7 @@ mod store;
 mod sync;
 mod tick;
 mod usage;
+mod window;
 
 #[cfg(all(test, ai_retry_loom))]
 mod interleavings;
@@ -311,9 +312,10 @@ impl Account {
     }
 }
 
-/// No configured limit. Nothing is slowed before the provider spoke of a limit; a refusal then pauses its lane (for at most
-/// 60 s: a longer hint stops only the call that got it), headers and refusals teach the rate, and retries have a budget. No
-/// breaker, no quota hold: both can fail calls that would have gone well.
+/// No configured limit. Nothing is slowed before the provider spoke of a limit; a refusal that states a delay then pauses its
+/// lane (for at most 60 s: a longer hint stops only the call that got it), headers and such refusals teach the rate, and
+/// retries have a budget. A refusal that states nothing holds nobody else: a built account meets it with a guess. No breaker,
+/// no quota hold: both can fail calls that would have gone well.
 impl Default for Account {
     fn default() -> Self {
         Self::builder().unbuilt().made()

@@ -180,6 +180,7 @@ impl Admitted {
     }
 
     /// Must it be held until the body ends?
+    #[inline]
     pub(crate) fn outlives_headers(&self) -> bool {
         let held = |grant| self.account.shared.lock().has_ceiling(grant);
         self.counts_tokens() || self.grant().is_some_and(held)

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use super::breaker::{Breaker, Health, Pass, Position};
 use super::budget::Budget;
 use super::concurrency::Ceiling;
+use super::credit::Lead;
 use super::headers::RequestLimit;
 use super::hold::{Hold, Remembered};
 use super::lane::{Lane, LaneKey, LaneMap, LaneName, Told};
@@ -39,6 +40,8 @@ pub(crate) struct Rules {
     pub(crate) max_pause: Duration,
     /// A hint beyond this stops only the call that got it.
     pub(crate) longest_shared_hint: Duration,
+    /// A refusal that states no delay is met by a guess, of a pause and of a rate.
+    pub(crate) guesses: bool,
     pub(crate) quota_hold: Option<Duration>,
     pub(crate) ramp: Option<Duration>,
     pub(crate) max_lanes: usize,
@@ -612,15 +615,15 @@ impl State {
             return self.when_lent(lane, weights, ahead, now);
         }
         let model = lane.model.and_then(|model| self.models.get(model));
-        let on_credit = lane.is_on_credit(now);
+        let lead = lane.lead(now);
         let mut of_lane = pause.unwrap_or_default().max(lane.rate.not_before(now));
         if let Some(bucket) = &lane.bucket {
             of_lane = of_lane.max(bucket.ready_at(1.0));
         }
         if let Some(model) = model {
-            of_lane = of_lane.max(model.counters.ready_at(weights, ahead, on_credit, now));
+            of_lane = of_lane.max(model.counters.ready_at(weights, ahead, lead, now));
         }
-        let mut of_account = self.counters.ready_at(weights, ahead, on_credit, now);
+        let mut of_account = self.counters.ready_at(weights, ahead, lead, now);
         if let Some(ramp) = &self.ramp {
             of_account = of_account.max(ramp.ready_at(1.0));
         }
@@ -645,7 +648,7 @@ impl State {
     fn grant(&mut self, slot: u32, weights: Weights, retry: bool, now: Tick) -> Option<Grant> {
         let (lent, seat) = self.spend(slot, weights, now);
         let lane = self.lanes.get_mut(slot as usize)?;
-        let on_credit = lane.is_on_credit(now);
+        let on_credit = lane.lead(now) == Lead::Beside;
         if let Some(bucket) = &mut lane.bucket {
             bucket.charge(1.0, now);
         }
@@ -816,6 +819,7 @@ impl State {
     pub(crate) fn hear(&mut self, grant: &mut Grant, heard: Heard, now: Tick, woken: &mut Vec<Waker>) -> Changes {
         let mut changes = Changes::new();
         let (longest, quota_hold) = (self.rules.longest_shared_hint, self.rules.quota_hold);
+        let guesses = self.rules.guesses;
         let breaker = self.rules.breaker;
         let processes = self.sharing.as_ref().map_or(1, |sharing| sharing.processes());
         let (cause, scope) = heard.verdict.map_or((Cause::Other, Scope::Unknown), |verdict| {
@@ -857,9 +861,10 @@ impl State {
                 }
                 // it is waited for by the one that got it, and teaches the others nothing
                 (Class::Retryable, Cause::RateLimited, _) if hint.is_some_and(|hint| hint > longest) => None,
+                (Class::Retryable, Cause::RateLimited, _) if hint.is_none() && !guesses && lane.rate.is_free() => None,
                 (Class::Retryable, Cause::RateLimited, _) => {
                     let own = lane.rate.refused(grant.stamp, hint, now);
-                    hint.or(own)
+                    hint.or(own.filter(|_| guesses))
                 }
                 // a conflict is about one thing, and no matter of the lane
                 (Class::Retryable, cause, _) if cause != Cause::Conflict && verdict.delivery() == Delivery::Refused => {

@@ -28,7 +28,7 @@ mod window;
 mod wording;
 mod zhipu;
 
-pub(crate) use envelope::Envelope;
+pub(crate) use envelope::{Envelope, Said};
 
 use crate::classify::{Class, Delivery, Seen, Verdict};
 use facts::Facts;

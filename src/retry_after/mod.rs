@@ -20,6 +20,7 @@ use crate::classify::Seen;
 use crate::provider::Envelope;
 use moment::Moment;
 
+pub(crate) use ratelimit::split;
 pub use source::DelaySource;
 
 /// A delay that the server stated: a minimum, never to be shortened.

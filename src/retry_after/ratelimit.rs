@@ -96,7 +96,7 @@ fn reset_of<'a>(parameters: impl Iterator<Item = &'a str>, remaining: &str, rese
 }
 
 /// The parts between separators; one inside quotes is part of a name.
-fn split(text: &str, separator: char) -> impl Iterator<Item = &str> {
+pub(crate) fn split(text: &str, separator: char) -> impl Iterator<Item = &str> {
     let mut quoted = false;
     text.split(move |c| {
         quoted ^= c == '"';

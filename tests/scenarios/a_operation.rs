@@ -510,15 +510,20 @@ async fn guard_lets_an_equal_request_through_after_its_window() {
     }
 }
 
+/// One of two in flight together was given up, the other answered: what it was given up for is over.
 #[tokio::test(start_paused = true)]
 async fn success_makes_the_guard_forget() {
-    let server = Stub::new([reply(503), reply(200), reply(200)]);
-    let retry = RetryMiddleware::builder().policy(exact());
+    let slow = reply(200).after(secs(5));
+    let server = Stub::new([reply(503).after(secs(1)), slow, reply(200)]);
+    let retry = RetryMiddleware::builder().policy(exact().max_attempts(1));
     let client = server.under([retry.outer_retry_guard(secs(60)).build()]);
-    for _ in 0..2 {
-        chat(&client, "m").await.unwrap();
-    }
-    assert_eq!(server.n(), 3);
+    let (first, second) = tokio::join!(chat(&client, "m"), chat(&client, "m"));
+    assert_eq!(
+        (first.unwrap().status().as_u16(), second.unwrap().status().as_u16()),
+        (503, 200)
+    );
+    let third = chat(&client, "m").await.unwrap();
+    assert_eq!((server.n(), third.status().as_u16()), (3, 200));
 }
 
 /// The SDK says itself that it repeats.

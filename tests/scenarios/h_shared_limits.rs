@@ -344,3 +344,25 @@ async fn an_open_circuit_is_final_for_the_call() {
     );
     assert!(outcome.retry_at().is_some());
 }
+
+/// What states no limit is no reason to hold anybody: an account that was not built takes no longer than its callers' own
+/// waits, however often it is refused.
+#[tokio::test(start_paused = true)]
+async fn refusals_that_state_nothing_hold_nobody_by_default() {
+    let server = Stub::new([reply(429)]);
+    let client = server.with(exact().max_attempts(3));
+    for calls in 1..=5 {
+        let start = tokio::time::Instant::now();
+        let refused = chat(&client, "m").await;
+        assert_eq!((stop(&refused), server.n()), (StopReason::AttemptsSpent, 3 * calls));
+        assert_eq!(start.elapsed(), secs(3), "1 s and 2 s");
+    }
+    // a delay that was stated is obeyed by all
+    let server = Stub::new([reply(429).ra(7), reply(200)]);
+    let client = server.with(exact());
+    let first = spawned(&client, "m");
+    tokio::time::sleep(secs(1)).await;
+    chat(&client, "m").await.unwrap();
+    first.await.unwrap().unwrap();
+    assert!(server.times()[1] >= secs(7));
+}

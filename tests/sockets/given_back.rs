@@ -428,14 +428,14 @@ impl http_body::Body for Steps {
     }
 }
 
-/// A transport that answers with one body.
-struct Canned(u16, Steps);
+/// A transport that answers with one body of this type.
+struct Canned(u16, &'static str, Steps);
 
 #[async_trait::async_trait]
 impl Middleware for Canned {
     async fn handle(&self, _: Request, _: &mut Extensions, _: Next<'_>) -> reqwest_middleware::Result<Response> {
-        let response = http::Response::builder().status(self.0);
-        Ok(response.body(Body::wrap(self.1.clone())).unwrap().into())
+        let response = http::Response::builder().status(self.0).header("content-type", self.1);
+        Ok(response.body(Body::wrap(self.2.clone())).unwrap().into())
     }
 }
 
@@ -466,9 +466,22 @@ async fn read(mut body: Body) -> (Vec<u8>, Option<HeaderMap>, Option<String>) {
     (data, trailers, error)
 }
 
+/// Events and pieces of some.
+const EVENTS: &[&str] = &[
+    ": ping\r\n\r\n",
+    "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\n",
+    "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n",
+    "event: error\ndata: {\"error\":{\"code\":529}}\n\n",
+    "data: {\"error\":",
+    "\r",
+    "\n\n",
+    "\u{feff}",
+];
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => proptest::collection::vec(any::<u8>(), 1..12).prop_map(Step::Data),
+        4 => proptest::sample::select(EVENTS).prop_map(|text| Step::Data(text.into())),
         3 => Just(Step::Pending),
         1 => Just(Step::Trailers),
         1 => Just(Step::Broken),
@@ -483,6 +496,7 @@ proptest! {
         states_length in any::<bool>(),
         status in prop_oneof![Just(200u16), Just(503), Just(404)],
         limit in 0usize..80,
+        content_type in prop_oneof![Just("application/json"), Just("text/event-stream")],
     ) {
         let end = steps.iter().position(|step| matches!(step, Step::Trailers | Step::Broken));
         let steps = steps.get(..end.map_or(steps.len(), |end| end + 1)).unwrap_or_default();
@@ -491,9 +505,9 @@ proptest! {
         let (plain, ours, length) = runtime.block_on(async {
             let client = ClientBuilder::new(recommended().build().unwrap())
                 .with(RetryMiddleware::new(quick().max_attempts(1).inspect_success(limit)))
-                .with(Canned(status, body.clone()))
+                .with(Canned(status, content_type, body.clone()))
                 .build();
-            let response = client.get("http://127.0.0.1:9/").send().await.unwrap();
+            let response = client.post("http://127.0.0.1:9/v1/chat/completions").send().await.unwrap();
             let length = response.content_length();
             let ours = read(http::Response::<Body>::from(response).into_body()).await;
             (read(Body::wrap(body.clone())).await, ours, length)

@@ -6,5 +6,6 @@ mod e_bodies;
 mod given_back;
 mod h_streams;
 mod http2;
+mod i_streams;
 mod secrets;
 mod transport;

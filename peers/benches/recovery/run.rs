@@ -24,6 +24,8 @@ pub(crate) struct Run {
     pub(crate) finished: u64,
     /// Of the shortest time in which any client can do it.
     pub(crate) makespan: f64,
+    /// The same of a client that starts its requests evenly at the allowance and never ahead of that.
+    pub(crate) even: f64,
     /// Of the requests.
     pub(crate) refused: f64,
     pub(crate) sends: u64,
@@ -108,6 +110,8 @@ async fn ask(client: &ClientWithMiddleware) -> bool {
 
 fn measure(scene: &Scene, simulation: &Simulation, requests: Vec<Request>) -> Run {
     let bound = simulation.with(|provider| provider.bound(scene.requests, scene.latency));
+    let interval = 60.0 / f64::from(scene.allowance);
+    let even = scene.requests.saturating_sub(1) as f64 * interval + scene.latency.as_secs_f64();
     let ended = requests.iter().map(|request| request.ended).max().unwrap_or_default();
     let mut times: Vec<f64> = requests.iter().map(|request| request.took.as_secs_f64()).collect();
     times.sort_by(f64::total_cmp);
@@ -117,6 +121,7 @@ fn measure(scene: &Scene, simulation: &Simulation, requests: Vec<Request>) -> Ru
         requests: scene.requests,
         finished: requests.iter().filter(|request| request.answered).count() as u64,
         makespan: ended.as_secs_f64() / bound.as_secs_f64(),
+        even: even / bound.as_secs_f64(),
         refused: refused as f64 / scene.requests as f64,
         sends,
         slowest: median

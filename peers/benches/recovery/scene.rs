@@ -86,12 +86,22 @@ pub(crate) fn unseen() -> Vec<Scene> {
         .somebody_else(90, minute);
     let slow = Model::new(Shape::Anthropic).requests(Law::bucket(80, minute, 3));
     let odd = Model::new(Shape::OpenAi).requests(Law::window(12, Duration::from_secs(5)));
-    [
+    let half_minute = Model::new(Shape::OpenAi).requests(Law::window(50, Duration::from_secs(30)));
+    let third = Model::new(Shape::OpenAi).requests(Law::window(40, Duration::from_secs(20)));
+    // the same, but the headers tell a limit of 40, and not of 120 a minute
+    let mut raw = of("40_per_20s_raw", third.clone(), 120, 32, 2, 20).to_vec();
+    raw.retain(|scene| scene.headers);
+    for scene in &mut raw {
+        scene.model = scene.model.clone().headers(Headers::AsEnforced);
+    }
+    let others = [
         of("300_burst_5", bucket, 300, 80, 1, 20),
         of("5_per_2s", window, 150, 30, 3, 20),
         of("240_shared_90", shared, 240, 64, 5, 60),
         of("80_burst_3", slow, 80, 25, 4, 40),
         of("12_per_5s", odd, 144, 40, 1, 10),
-    ]
-    .concat()
+        of("50_per_30s", half_minute, 100, 45, 3, 30),
+        of("40_per_20s", third, 120, 32, 2, 20),
+    ];
+    others.into_iter().flatten().chain(raw).collect()
 }

@@ -35,6 +35,7 @@ pub(crate) struct Row {
     /// In the worst run.
     finished: u64,
     makespan: Spread,
+    even: Spread,
     refused: Spread,
     sends: Spread,
     slowest: Spread,
@@ -48,6 +49,7 @@ impl Row {
             requests: runs.first().map_or(0, |run| run.requests),
             finished: runs.iter().map(|run| run.finished).min().unwrap_or(0),
             makespan: Spread::of(runs, |run| run.makespan),
+            even: Spread::of(runs, |run| run.even),
             refused: Spread::of(runs, |run| run.refused),
             sends: Spread::of(runs, |run| run.sends as f64),
             slowest: Spread::of(runs, |run| run.slowest),
@@ -87,6 +89,13 @@ impl Row {
         }
         if self.makespan.mean > bars.makespan {
             missed.push(format!("makespan {:.4} > {:.2}", self.makespan.mean, bars.makespan));
+            // a bar that asks for more than is configured, and than anybody has said may be sent
+            if self.contender == Contender::Configured && self.even.mean > bars.makespan {
+                missed.push(format!(
+                    "which an even pace at the allowance misses too, at {:.4}",
+                    self.even.mean
+                ));
+            }
         }
         if self.refused.mean > bars.refused {
             missed.push(format!(

@@ -7,10 +7,13 @@ use super::super::store::{self, Order, Reply, Scope};
 use super::*;
 
 impl Lane {
-    /// Is the next start one that headers have room for beyond the pace? Not where others see the same room.
+    /// How the next start may come before its turn, by what headers say; not at all where others hear the same.
     #[inline]
-    pub(super) fn is_on_credit(&self, now: Tick) -> bool {
-        self.tie.is_none() && self.rate.is_on_credit(now)
+    pub(super) fn lead(&self, now: Tick) -> Lead {
+        match self.tie {
+            None => self.rate.lead(now),
+            Some(_) => Lead::None,
+        }
     }
 
     /// The pace of a lane that others share: all of it, or the part that is one's own.
@@ -131,9 +134,9 @@ impl State {
         let lent = lane.tie.as_ref().and_then(|tie| tie.lease.ready_at(weights));
         at = at.max(lent.unwrap_or_else(|| {
             // no earlier than if nobody else were there
-            let alone = self.counters.ready_at(weights, ahead, false, now);
+            let alone = self.counters.ready_at(weights, ahead, Lead::None, now);
             model.map_or(alone, |model| {
-                alone.max(model.counters.ready_at(weights, ahead, false, now))
+                alone.max(model.counters.ready_at(weights, ahead, Lead::None, now))
             })
         }));
         if at > now {

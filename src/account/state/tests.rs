@@ -20,6 +20,7 @@ fn rules() -> Rules {
         slow_start: false,
         breaker: true,
         max_pause: Duration::from_secs(300),
+        guesses: true,
         longest_shared_hint: Duration::MAX,
         quota_hold: Some(Duration::from_secs(60)),
         ramp: None,
@@ -71,6 +72,8 @@ struct World {
     flying: Vec<Flight>,
     /// Every start that was made.
     starts: Vec<(Tick, Weights)>,
+    /// What the headers of the next answer say.
+    told: Option<RequestLimit>,
     asked: u64,
     answered: u64,
 }
@@ -89,6 +92,7 @@ impl World {
             waiting: Vec::new(),
             flying: Vec::new(),
             starts: Vec::new(),
+            told: None,
             asked: 0,
             answered: 0,
         }
@@ -230,7 +234,7 @@ impl World {
             });
             let heard = Heard {
                 verdict,
-                requests: None,
+                requests: self.told.take(),
                 answer,
                 unasked: 0,
             };
@@ -355,6 +359,7 @@ enum Op {
         at: usize,
         how: u8,
         hint: Option<u64>,
+        told: Option<RequestLimit>,
     },
     Wait(u64),
     /// Somebody is polled, woken or not.
@@ -362,14 +367,27 @@ enum Op {
     Run,
 }
 
-fn op() -> impl Strategy<Value = Op> {
+/// What headers may say, true or not.
+fn told() -> impl Strategy<Value = RequestLimit> {
+    let span = || proptest::option::of((0u64..400_000).prop_map(Duration::from_millis));
+    let limit = proptest::option::of(0.01f64..50_000.0);
+    (limit, 0u32..200, span(), span()).prop_map(|(limit, remaining, reset, window)| RequestLimit {
+        limit,
+        remaining: f64::from(remaining),
+        reset,
+        window,
+    })
+}
+
+fn op(headers: bool) -> impl Strategy<Value = Op> {
     let hint = proptest::option::of(0u64..8_000);
+    let told = told().prop_map(move |told| headers.then_some(told));
     prop_oneof![
         6 => (0..3usize, prop::bool::weighted(0.2), 0u16..3_000, proptest::option::weighted(0.3, 0u64..30_000))
             .prop_map(|(model, retry, input, patience)| Op::Ask { model, retry, input, patience }),
         2 => any::<usize>().prop_map(Op::Cancel),
         1 => any::<usize>().prop_map(Op::CancelGranted),
-        4 => (any::<usize>(), 0u8..12, hint).prop_map(|(at, how, hint)| Op::Finish { at, how, hint }),
+        4 => (any::<usize>(), 0u8..12, hint, told).prop_map(|(at, how, hint, told)| Op::Finish { at, how, hint, told }),
         3 => (0u64..4_000).prop_map(Op::Wait),
         1 => any::<usize>().prop_map(Op::Poll),
         1 => Just(Op::Run),
@@ -417,9 +435,10 @@ fn apply(world: &mut World, op: Op) {
                 world.cancel(granted);
             }
         }
-        Op::Finish { at, how, hint } if !world.flying.is_empty() => {
+        Op::Finish { at, how, hint, told } if !world.flying.is_empty() => {
             let at = at % world.flying.len();
             assert!(world.flying[at].at <= world.now);
+            world.told = told;
             world.finish(at, verdict(how, hint), how == 11);
         }
         Op::Poll(at) if !world.waiting.is_empty() => world.poll(at % world.waiting.len()),
@@ -460,7 +479,7 @@ proptest! {
         places in proptest::option::of(1u32..6),
         of_model: bool,
         prompt: bool,
-        ops in proptest::collection::vec(op(), 0..120),
+        ops in proptest::collection::vec(op(false), 0..120),
     ) {
         let mut world = World::new(limited(requests, input, places, of_model));
         for op in ops {
@@ -480,6 +499,64 @@ proptest! {
             let input = f64::from(input);
             world.assert_within(input / 60.0, input / 6.0, |weights| weights.input);
         }
+    }
+
+    /// Whatever headers say, of whatever they count: nobody is lost, and nobody waits without end. What they say of requests
+    /// is no word on tokens.
+    #[test]
+    fn headers_that_tell_nonsense_lose_nobody(
+        requests in proptest::option::of(20u32..2_000),
+        slow_start: bool,
+        ops in proptest::collection::vec(op(true), 0..120),
+    ) {
+        let input = 30_000.0;
+        let mut world = World::new(Rules { slow_start, ..limited(requests, Some(30_000), None, false) });
+        for op in ops {
+            apply(&mut world, op);
+        }
+        world.settle();
+        world.assert_whole();
+        world.assert_within(input / 60.0, input / 6.0, |weights| weights.input);
+    }
+
+    /// Windows as their headers tell them, of whatever length and amount, by the minute or as they are: what is configured for all lanes together is
+    /// passed by no more than what may come sooner.
+    #[test]
+    fn windows_lift_no_limit(
+        requests in 30u32..600,
+        part in 0.3f64..3.0,
+        length in 4u32..60,
+        a_minute: bool,
+        asks in proptest::collection::vec((0..3usize, 1u64..900), 40..160),
+    ) {
+        let rate = f64::from(requests) / 60.0;
+        let amount = (part * rate * f64::from(length)).ceil();
+        let length = u64::from(length) * 1_000;
+        let mut world = World::new(limited(Some(requests), None, None, false));
+        let mut used = [(0, 0.0); 3];
+        for (model, millis) in asks {
+            world.ask(model, false, Weights::default(), None);
+            world.now = world.now + Duration::from_millis(millis);
+            world.run();
+            while !world.flying.is_empty() {
+                let at = u64::try_from(world.flying[0].at.since(Tick::default()).as_millis()).unwrap();
+                let (window, used) = &mut used[world.flying[0].grant.lane as usize];
+                if *window != at / length {
+                    (*window, *used) = (at / length, 0.0);
+                }
+                *used += 1.0;
+                world.told = Some(RequestLimit {
+                    limit: Some(if a_minute { amount * 60_000.0 / length as f64 } else { amount }),
+                    remaining: (amount - *used).max(0.0),
+                    reset: Some(Duration::from_millis(length - at % length)),
+                    window: None,
+                });
+                world.finish(0, None, false);
+            }
+        }
+        world.settle();
+        world.assert_whole();
+        world.assert_within(rate, 1.0 + 2.0 * rate, |_| 1.0);
     }
 
     /// Those that are gone before they start leave everything as it was.

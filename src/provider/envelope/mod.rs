@@ -9,8 +9,10 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value};
 
-use json::{MAX_TRIES, holds_object, json_prefix, next_json, repaired};
-use stream::{frames_of, is_event_stream};
+use json::{MAX_TRIES, holds_object, next_json, repaired};
+use stream::{Frame, events_of, is_event_stream};
+
+pub(crate) use stream::Said;
 
 /// More than any error needs; what lies beyond is the echo of a prompt or a success.
 const MAX_BYTES: usize = 256 * 1024;
@@ -68,7 +70,7 @@ pub(crate) enum Shape {
     Empty,
     Json,
     /// An event stream, or JSON values line after line. `error` says whether one of its frames is an error, `begun` whether
-    /// a frame that is none came before it.
+    /// the answer had been opened before it.
     Stream {
         error: bool,
         begun: bool,
@@ -172,32 +174,23 @@ impl Reader {
     }
 
     fn event_stream(&mut self, text: &str) -> Shape {
-        let frames = frames_of(text);
-        self.frames(frames.into_iter().map(|(event, data)| {
-            let frame = match json_prefix(&data).or_else(|| repaired(&data)) {
-                Some(value @ (Value::Object(_) | Value::Array(_))) => Frame::Json(value),
-                _ => Frame::Text(data),
-            };
-            (event, frame)
-        }))
+        let events = events_of(text).into_iter();
+        self.frames(events.map(|event| (event.name, Frame::of(&event.data))))
     }
 
     fn frames(&mut self, frames: impl Iterator<Item = (Option<String>, Frame)>) -> Shape {
         let (mut error, mut begun) = (false, false);
-        for (event, frame) in frames {
-            let named = event
-                .as_deref()
-                .is_some_and(|name| matches!(name, "error" | "response.failed"));
-            match frame {
-                Frame::Json(value) if named || value.as_object().is_some_and(is_error) => {
-                    self.queue.push_back((value, 0));
+        for (name, frame) in frames {
+            match frame.says(name.as_deref()) {
+                Said::Error => {
                     error = true;
+                    match frame {
+                        Frame::Json(value) => self.queue.push_back((value, 0)),
+                        Frame::Text(text) => self.prose(&text, 0),
+                    }
                 }
-                Frame::Text(text) if named => {
-                    self.prose(&text, 0);
-                    error = true;
-                }
-                _ => begun |= !error,
+                Said::Opening | Said::Output => begun |= !error,
+                Said::Nothing => {}
             }
         }
         Shape::Stream { error, begun }
@@ -273,11 +266,6 @@ impl Reader {
     }
 }
 
-enum Frame {
-    Json(Value),
-    Text(String),
-}
-
 /// The fields of this name, in any case.
 fn fields<'a>(object: &'a Map<String, Value>, name: &'a str) -> impl Iterator<Item = (&'a String, &'a Value)> {
     object.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name))
@@ -296,13 +284,18 @@ fn is_error(object: &Map<String, Value>) -> bool {
         Some(Value::Object(error)) => error.values().any(|value| !value.is_null()),
         _ => false,
     };
+    let failed = |choice: &Value| {
+        says(choice.get("error")) || choice.get("finish_reason").and_then(Value::as_str) == Some("error")
+    };
+    let code = object.get("base_resp").and_then(|outcome| outcome.get("status_code"));
     is("type", &["error", "response.failed"])
         || is("event_type", &["error"])
         || says(object.get("error"))
+        || code.and_then(Value::as_u64).is_some_and(|code| code != 0)
         || object
             .get("choices")
             .and_then(Value::as_array)
-            .is_some_and(|choices| choices.iter().any(|choice| says(choice.get("error"))))
+            .is_some_and(|choices| choices.iter().any(failed))
 }
 
 #[cfg(test)]

@@ -103,3 +103,23 @@ async fn a_real_allowance_below_the_configured_one_is_noticed() {
         );
     }
 }
+
+/// What a window holds is lost at its end. Headers that show it are used, whatever unit their limit counts by: the last of a
+/// batch come sooner than an even pace would have them, and nobody is refused for it.
+#[tokio::test(start_paused = true)]
+async fn what_a_window_holds_is_used_before_its_end() {
+    let even = 199.0 / 2.0 + 2.0;
+    for case in [Case::PerTenSeconds, Case::FixedMinute] {
+        let bound = if case == Case::FixedMinute { 62.0 } else { 92.0 };
+        for headers in [Headers::PerMinute, Headers::AsEnforced] {
+            let configured = Account::builder().requests_per_minute(120).build().unwrap();
+            for account in [configured, Account::adaptive()] {
+                let (makespan, refused) = batch(case, headers, account).await;
+                assert!(
+                    makespan * bound <= even - 1.0 && refused <= 0.03,
+                    "{case:?}, {headers:?}: {makespan}, {refused}"
+                );
+            }
+        }
+    }
+}

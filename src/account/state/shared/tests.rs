@@ -19,6 +19,7 @@ fn rules(limits: Limits) -> Rules {
         longest_shared_hint: Duration::MAX,
         quota_hold: None,
         ramp: None,
+        guesses: true,
         max_lanes: 16,
     }
 }

@@ -1,0 +1,138 @@
+//! Makes one call with one SDK in one arrangement against one failing server, and counts at the server. Knows nothing of
+//! tables.
+
+use std::error::Error;
+use std::time::Duration;
+
+use testbed::Server;
+use tokio::time::timeout;
+
+use crate::arrangement::{Arrangement, Connections};
+use crate::dialect::TEXT;
+use crate::fault::Course;
+use crate::sdk::Sdk;
+
+/// How long a call may take. One that takes longer counts as one that has no end: the longest that has one takes seconds,
+/// and what has none goes on for a quarter of an hour.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long a call may take whose count is promised, on however busy a machine.
+const LONG_PATIENCE: Duration = Duration::from_secs(120);
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// One answer.
+    Call,
+    /// The same, in pieces.
+    Stream,
+}
+
+impl Way {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Call, Self::Stream];
+}
+
+/// One measurement.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// Of what.
+    pub sdk: &'static Sdk,
+    /// Set up how.
+    pub arrangement: Arrangement,
+    /// Asked for what.
+    pub way: Way,
+    /// How the server fails.
+    pub course: Course,
+}
+
+/// What was seen of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Sends {
+    /// The call ended after so many.
+    Ended(usize),
+    /// The call had not ended after [`PATIENCE`].
+    NoEnd,
+}
+
+/// How often a case was sent, and what the SDK made of it.
+#[derive(Debug)]
+pub struct Seen {
+    /// Counted at the server.
+    pub sends: Sends,
+    /// What the SDK returned; `None` if it had not.
+    pub answer: Option<Result<String, String>>,
+}
+
+/// An error with all its causes.
+fn with_causes(error: Box<dyn Error + Send + Sync>) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+impl Case {
+    /// Every case that this SDK allows; whether it recovers is asked where it is promised.
+    pub fn of(sdk: &'static Sdk) -> impl Iterator<Item = Self> {
+        let arrangements = Arrangement::ALL.into_iter().filter(|&it| sdk.allows(it));
+        arrangements.flat_map(move |arrangement| {
+            let ways = Way::ALL.into_iter().filter(|&it| sdk.answers(it));
+            let promised = arrangement.promise().is_some();
+            ways.flat_map(move |way| {
+                let courses = Course::all().filter(move |course| promised || course.failures().is_none());
+                courses.map(move |course| Self {
+                    sdk,
+                    arrangement,
+                    way,
+                    course,
+                })
+            })
+        })
+    }
+
+    /// The server that it is measured at.
+    pub async fn server(&self) -> Server {
+        let answer = match self.way {
+            Way::Call => self.sdk.dialect.answer(),
+            Way::Stream => self.sdk.dialect.stream(),
+        };
+        Server::start(self.course.script(self.sdk.dialect, answer)).await
+    }
+
+    /// Asks at this address, behind which the server is.
+    pub async fn measure(&self, server: &Server, url: String, connections: &Connections) -> Seen {
+        let call = self.sdk.ask(self.way, connections.set_up(self.arrangement), url);
+        let patience = self.arrangement.promise().map_or(PATIENCE, |_| LONG_PATIENCE);
+        let answer = timeout(patience, self.arrangement.run(call)).await.ok();
+        let sends = match answer {
+            Some(_) => Sends::Ended(server.sends()),
+            None => Sends::NoEnd,
+        };
+        Seen {
+            sends,
+            answer: answer.map(|answer| answer.map_err(with_causes)),
+        }
+    }
+
+    /// What was promised of it and not kept, in a sentence.
+    pub fn broken_promise(&self, seen: &Seen) -> Option<String> {
+        let promised = self.arrangement.promise()?;
+        let kept = match self.course.failures() {
+            None => seen.sends == Sends::Ended(promised) && matches!(seen.answer, Some(Err(_))),
+            Some(failures) => {
+                seen.sends == Sends::Ended(failures + 1)
+                    && seen.answer.as_ref().is_some_and(|it| it.as_deref() == Ok(TEXT))
+            }
+        };
+        (!kept).then(|| {
+            format!(
+                "{}, {:?}, {:?}, {:?}: {:?}, {:?}; at most {promised} sends are promised",
+                self.sdk.name, self.arrangement, self.way, self.course, seen.sends, seen.answer,
+            )
+        })
+    }
+}
