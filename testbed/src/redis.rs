@@ -22,8 +22,17 @@ impl RedisServer {
     ///
     /// If there is none: the message says how to install it.
     pub fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// The same with further options of the command line.
+    ///
+    /// # Panics
+    ///
+    /// If there is none: the message says how to install it.
+    pub fn with(options: &[&str]) -> Self {
         let program = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
-        match Self::of(&program, &[]) {
+        match Self::of(&program, options) {
             Ok(server) => server,
             Err(error) => {
                 panic!("{program} cannot be started ({error}); install it with `apt-get install redis-server`")
@@ -31,12 +40,7 @@ impl RedisServer {
         }
     }
 
-    /// One of this program, with further options of the command line.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be started, or does not answer within ten seconds.
-    pub fn of(program: &str, options: &[&str]) -> io::Result<Self> {
+    fn of(program: &str, options: &[&str]) -> io::Result<Self> {
         let mut server = Self {
             program: program.to_owned(),
             port: 0,

@@ -66,7 +66,7 @@ async fn keys_and_values_hold_no_credential() {
 
 #[tokio::test]
 async fn a_password_is_never_shown() {
-    let server = RedisServer::of("redis-server", &["--requirepass", SECRET]).unwrap();
+    let server = RedisServer::with(&["--requirepass", SECRET]);
     let url = |password: &str| format!("redis://:{password}@127.0.0.1:{}/", server.port());
     let store = RedisStore::connect(url(SECRET)).await.unwrap();
     let account = Account::builder()
