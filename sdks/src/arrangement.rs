@@ -47,7 +47,7 @@ impl Connections {
             .backoff(Backoff::constant(Duration::from_millis(10)));
         let retry = RetryMiddleware::builder();
         let retry = match arrangement {
-            Arrangement::AsItComes | Arrangement::Stopped | Arrangement::Gateway => None,
+            Arrangement::AsItComes | Arrangement::Stopped => None,
             Arrangement::Stacked => Some(retry.policy(policy).account(forgetful())),
             Arrangement::StackedErrors => Some(retry.policy(policy.give_up(GiveUp::Error)).account(forgetful())),
             Arrangement::Ours | Arrangement::InOperation => Some(retry.policy(policy)),
@@ -98,13 +98,11 @@ pub enum Arrangement {
     InOperation,
     /// Its own retries, over our middleware with `outer_retry_guard`.
     Guarded,
-    /// Its own retries and client, pointed at our gateway with `give_up = "error"` and `outer_retry_guard`.
-    Gateway,
 }
 
 impl Arrangement {
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 7] = [
         Self::AsItComes,
         Self::Stopped,
         Self::Stacked,
@@ -112,14 +110,13 @@ impl Arrangement {
         Self::Ours,
         Self::InOperation,
         Self::Guarded,
-        Self::Gateway,
     ];
 
     /// How many sends it must cost to ask a server that always fails, if that is promised.
     pub const fn promise(self) -> Option<usize> {
         match self {
             Self::AsItComes | Self::Stopped | Self::Stacked | Self::StackedErrors => None,
-            Self::Ours | Self::InOperation | Self::Guarded | Self::Gateway => Some(MAX_ATTEMPTS as usize),
+            Self::Ours | Self::InOperation | Self::Guarded => Some(MAX_ATTEMPTS as usize),
         }
     }
 

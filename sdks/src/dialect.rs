@@ -13,8 +13,6 @@ pub const TEXT: &str = "hello";
 pub enum Dialect {
     /// OpenAI's chat completions.
     OpenAi,
-    /// OpenAI's responses.
-    Responses,
     /// Anthropic's messages.
     Anthropic,
     /// Gemini's `generateContent`.
@@ -34,7 +32,6 @@ impl Dialect {
             Self::OpenAi => format!(
                 r#"{{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{{"index":0,"finish_reason":"stop","message":{{"role":"assistant","content":"{TEXT}"}}}}],"usage":{USAGE}}}"#
             ),
-            Self::Responses => response(),
             Self::Anthropic => format!(
                 r#"{{"id":"m","type":"message","role":"assistant","model":"m","content":[{{"type":"text","text":"{TEXT}"}}],"stop_reason":"end_turn","stop_sequence":null,"usage":{{"input_tokens":1,"output_tokens":1}}}}"#
             ),
@@ -63,23 +60,6 @@ impl Dialect {
                     piece(&format!(r#""content":"{second}""#), "null"),
                     piece("", r#""stop""#),
                     "[DONE]".to_owned(),
-                ])
-            }
-            Self::Responses => {
-                let delta = |text: &str| {
-                    let data = format!(
-                        r#"{{"type":"response.output_text.delta","item_id":"o","output_index":0,"content_index":0,"delta":"{text}"}}"#
-                    );
-                    event("response.output_text.delta", &data)
-                };
-                let whole = response();
-                sse([
-                    delta(first),
-                    delta(second),
-                    event(
-                        "response.completed",
-                        &format!(r#"{{"type":"response.completed","response":{whole}}}"#),
-                    ),
                 ])
             }
             Self::Anthropic => {
@@ -135,7 +115,7 @@ impl Dialect {
     /// A refusal with this status, in the provider's words.
     pub fn refusal(self, status: u16) -> Reply {
         match self {
-            Self::OpenAi | Self::Responses => {
+            Self::OpenAi => {
                 let (kind, code) = match status {
                     429 => ("requests", "rate_limit_exceeded"),
                     529 => ("overloaded_error", "overloaded"),
@@ -183,12 +163,6 @@ impl Dialect {
 }
 
 const USAGE: &str = r#"{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}"#;
-
-fn response() -> String {
-    format!(
-        r#"{{"id":"r","object":"response","created_at":1,"status":"completed","model":"m","output":[{{"type":"message","id":"o","status":"completed","role":"assistant","content":[{{"type":"output_text","text":"{TEXT}","annotations":[]}}]}}],"usage":{{"input_tokens":1,"output_tokens":1,"total_tokens":2}}}}"#
-    )
-}
 
 fn gemini(text: &str, finish: &str) -> String {
     format!(

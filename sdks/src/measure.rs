@@ -94,18 +94,16 @@ impl Case {
         })
     }
 
-    /// The server that it is measured at.
-    pub async fn server(&self) -> Server {
+    /// Runs it.
+    pub async fn measure(&self, connections: &Connections) -> Seen {
         let answer = match self.way {
             Way::Call => self.sdk.dialect.answer(),
             Way::Stream => self.sdk.dialect.stream(),
         };
-        Server::start(self.course.script(self.sdk.dialect, answer)).await
-    }
-
-    /// Asks at this address, behind which the server is.
-    pub async fn measure(&self, server: &Server, url: String, connections: &Connections) -> Seen {
-        let call = self.sdk.ask(self.way, connections.set_up(self.arrangement), url);
+        let server = Server::start(self.course.script(self.sdk.dialect, answer)).await;
+        let call = self
+            .sdk
+            .ask(self.way, connections.set_up(self.arrangement), server.url(""));
         let patience = self.arrangement.promise().map_or(PATIENCE, |_| LONG_PATIENCE);
         let answer = timeout(patience, self.arrangement.run(call)).await.ok();
         let sends = match answer {

@@ -87,20 +87,10 @@ pub fn render(counts: &Counts) -> String {
             Fit::Takes(line) => {
                 row(&mut lines, &[&name, line, stop]);
                 let mut cells = vec![name];
-                cells.extend(columns().map(cell));
+                cells.extend(Arrangement::ALL.map(cell));
                 row(&mut sends, &cells);
             }
-            Fit::Refuses(why) => row(
-                &mut others,
-                &[
-                    &name,
-                    why,
-                    &alone,
-                    stop,
-                    &cell(Arrangement::Stopped),
-                    &cell(Arrangement::Gateway),
-                ],
-            ),
+            Fit::Refuses(why) => row(&mut others, &[&name, why, &alone, stop, &cell(Arrangement::Stopped)]),
         }
     }
     format!(
@@ -114,18 +104,12 @@ pub fn render(counts: &Counts) -> String {
          `Operation` | its retries over ours, with `outer_retry_guard` |\n\
          |---|---|---|---|---|---|---|---|\n{sends}\n\
          SDKs that do not take it:\n\n\
-         | SDK | why not | sends as it comes | its own retries are stopped by | sends then | its retries, through the gateway² |\n\
-         |---|---|---|---|---|---|\n{others}\n\
-         ¹ Without the account's retry budget, which would end an outage's retries after some twenty. ² With \
-         `policy.give_up = \"error\"` and `outer_retry_guard = \"1m\"`. \"No end\": still going on \
+         | SDK | why not | sends as it comes | its own retries are stopped by | sends then |\n\
+         |---|---|---|---|---|\n{others}\n\
+         ¹ Without the account's retry budget, which would end an outage's retries after some twenty. \"No end\": still going on \
          after {} s.\n{END}",
         PATIENCE.as_secs(),
     )
-}
-
-/// The arrangements of an SDK that takes the client.
-fn columns() -> impl Iterator<Item = Arrangement> {
-    Arrangement::ALL.into_iter().filter(|&it| it != Arrangement::Gateway)
 }
 
 fn row<S: AsRef<str>>(table: &mut String, cells: &[S]) {

@@ -4,16 +4,13 @@ use futures_util::TryStreamExt;
 use ollama_rs::Ollama;
 use ollama_rs::generation::completion::request::GenerationRequest;
 
-use super::{Answer, Base, Fit, Sdk};
+use super::{Answer, Fit, Sdk};
 use crate::dialect::Dialect;
 
 pub(super) const SDK: Sdk = Sdk {
     name: "ollama-rs",
     dialect: Dialect::Ollama,
-    client: Fit::Refuses(
-        "reqwest 0.12, a plain `reqwest::Client`; its base URL has no path, so that the gateway needs `default_upstream`",
-    ),
-    base: Base::Origin,
+    client: Fit::Refuses("reqwest 0.12, a plain `reqwest::Client`"),
     stop: None,
     call: |_, url| Box::pin(call(url)),
     stream: Some(|_, url| Box::pin(stream(url))),
