@@ -13,6 +13,8 @@ pub const TEXT: &str = "hello";
 pub enum Dialect {
     /// OpenAI's chat completions.
     OpenAi,
+    /// OpenAI's responses.
+    Responses,
     /// Anthropic's messages.
     Anthropic,
     /// Gemini's `generateContent`.
@@ -32,6 +34,7 @@ impl Dialect {
             Self::OpenAi => format!(
                 r#"{{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{{"index":0,"finish_reason":"stop","message":{{"role":"assistant","content":"{TEXT}"}}}}],"usage":{USAGE}}}"#
             ),
+            Self::Responses => responses(TEXT),
             Self::Anthropic => format!(
                 r#"{{"id":"m","type":"message","role":"assistant","model":"m","content":[{{"type":"text","text":"{TEXT}"}}],"stop_reason":"end_turn","stop_sequence":null,"usage":{{"input_tokens":1,"output_tokens":1}}}}"#
             ),
@@ -60,6 +63,28 @@ impl Dialect {
                     piece(&format!(r#""content":"{second}""#), "null"),
                     piece("", r#""stop""#),
                     "[DONE]".to_owned(),
+                ])
+            }
+            Self::Responses => {
+                let delta = |text: &str| {
+                    event(
+                        "response.output_text.delta",
+                        &format!(
+                            r#"{{"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"{text}"}}"#
+                        ),
+                    )
+                };
+                sse([
+                    event(
+                        "response.created",
+                        r#"{"type":"response.created","response":{"id":"r","output":[]}}"#,
+                    ),
+                    delta(first),
+                    delta(second),
+                    event(
+                        "response.completed",
+                        &format!(r#"{{"type":"response.completed","response":{}}}"#, responses(TEXT)),
+                    ),
                 ])
             }
             Self::Anthropic => {
@@ -115,7 +140,7 @@ impl Dialect {
     /// A refusal with this status, in the provider's words.
     pub fn refusal(self, status: u16) -> Reply {
         match self {
-            Self::OpenAi => {
+            Self::OpenAi | Self::Responses => {
                 let (kind, code) = match status {
                     429 => ("requests", "rate_limit_exceeded"),
                     529 => ("overloaded_error", "overloaded"),
@@ -163,6 +188,12 @@ impl Dialect {
 }
 
 const USAGE: &str = r#"{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}"#;
+
+fn responses(text: &str) -> String {
+    format!(
+        r#"{{"id":"r","object":"response","created_at":1,"status":"completed","model":"m","output":[{{"type":"message","id":"m","role":"assistant","status":"completed","content":[{{"type":"output_text","text":"{text}","annotations":[]}}]}}]}}"#
+    )
+}
 
 fn gemini(text: &str, finish: &str) -> String {
     format!(

@@ -6,8 +6,11 @@
 
 pub mod adapter;
 pub mod arrangement;
+#[cfg(any(doctest, test))]
+mod cookbook;
 pub mod dialect;
 pub mod fault;
+pub mod gateway;
 pub mod measure;
 pub mod sdk;
 pub mod table;

@@ -5,6 +5,7 @@ use std::{env, fs};
 
 use futures_util::{StreamExt, stream};
 use sdks::arrangement::Connections;
+use sdks::gateway::Program;
 use sdks::measure::Case;
 use sdks::sdk::Sdk;
 use sdks::table::{self, Counts};
@@ -47,11 +48,13 @@ fn task() -> Result<Task, String> {
 /// Runs every case; fails if a promise was broken.
 async fn measure() -> Result<String, String> {
     let cases = Sdk::ALL.iter().flat_map(Case::of);
+    let gateway = &Program::build()?;
     let connections = &Connections::new().map_err(|error| error.to_string())?;
-    let seen = stream::iter(cases).map(|case| async move { (case, case.measure(connections).await) });
+    let seen = stream::iter(cases).map(|case| async move { (case, case.measure(connections, gateway).await) });
     let mut seen = seen.buffer_unordered(TOGETHER);
     let (mut counts, mut broken, mut total) = (Counts::default(), Vec::new(), 0);
     while let Some((case, seen)) = seen.next().await {
+        let seen = seen?;
         counts.enter(&case, &seen);
         broken.extend(case.broken_promise(&seen));
         total += 1;

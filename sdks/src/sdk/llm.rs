@@ -12,7 +12,7 @@ use crate::dialect::Dialect;
 
 pub(super) const SDK: Sdk = Sdk {
     name: "llm",
-    dialect: Dialect::OpenAi,
+    dialect: Dialect::Responses,
     client: Fit::Refuses("reqwest 0.12, a plain `reqwest::Client`, and not through its builder"),
     stop: Some("`.resilient(false)`, the default; counted as it comes with `true`"),
     call: |set_up, url| Box::pin(call(set_up, url)),

@@ -81,6 +81,8 @@ impl Sdk {
         match arrangement {
             Arrangement::AsItComes => true,
             Arrangement::Stopped => self.stop.is_some(),
+            Arrangement::Gateway | Arrangement::GatewayGuarded => matches!(self.client, Fit::Refuses(_)),
+            Arrangement::GatewayStopped => matches!(self.client, Fit::Refuses(_)) && self.stop.is_some(),
             _ => matches!(self.client, Fit::Takes(_)),
         }
     }
