@@ -73,6 +73,11 @@ impl<'a> Above<'a> {
         })
     }
 
+    /// The operation that it is a part of, if that is cancelled.
+    pub(crate) fn cancelled(&self) -> Option<&'a Current> {
+        self.operation.filter(|operation| operation.is_cancelled())
+    }
+
     /// Asks what becomes of the request; what is a part of an operation gets its key.
     pub(crate) fn ask(
         &mut self,

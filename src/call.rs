@@ -79,11 +79,13 @@ struct Running;
 
 /// Why nothing is sent at all.
 #[derive(Debug)]
-pub(crate) enum Barred {
+pub(crate) enum Barred<'a> {
     /// The same request had been given up before.
     Spent(Box<Spent>),
     /// The operation's time is over.
     Late,
+    /// The operation is cancelled.
+    Cancelled(&'a Current),
 }
 
 /// One call, from its first look at the request to its outcome.
@@ -164,7 +166,7 @@ impl<'a> Call<'a> {
 
     /// Gives the request its idempotency key, and asks whoever may know it from an earlier send what becomes of this one.
     #[inline]
-    pub(crate) fn claim(&mut self, outgoing: &mut Outgoing) -> Option<Barred> {
+    pub(crate) fn claim(&mut self, outgoing: &mut Outgoing) -> Option<Barred<'a>> {
         if self.above.is_some() || self.outcome.sdk_retry_count().is_some() {
             return self.claim_above(outgoing);
         }
@@ -174,7 +176,10 @@ impl<'a> Call<'a> {
 
     /// The same where there is somebody to ask.
     #[cold]
-    fn claim_above(&mut self, outgoing: &mut Outgoing) -> Option<Barred> {
+    fn claim_above(&mut self, outgoing: &mut Outgoing) -> Option<Barred<'a>> {
+        if let Some(cancelled) = self.above.as_ref().and_then(|above| above.cancelled()) {
+            return Some(Barred::Cancelled(cancelled));
+        }
         if let Some(count) = self.outcome.sdk_retry_count() {
             self.tell(|call| Event::SdkRetry { call, count });
         }
@@ -551,12 +556,21 @@ impl<'a> Call<'a> {
     }
 
     /// The end of a call that is not sent at all: with the last result of the same request, or with an error.
-    pub(crate) fn end_barred(mut self, barred: Barred, outgoing: &Outgoing) -> Result<Response> {
-        let Barred::Spent(spent) = barred else {
-            self.close(StopReason::DeadlinePassed);
-            return Err(Error::middleware(RetryError::Refused {
-                outcome: self.outcome.clone().into(),
-            }));
+    pub(crate) fn end_barred(mut self, barred: Barred<'_>, outgoing: &Outgoing) -> Result<Response> {
+        let spent = match barred {
+            Barred::Spent(spent) => spent,
+            Barred::Late => {
+                self.close(StopReason::DeadlinePassed);
+                return Err(Error::middleware(RetryError::Refused {
+                    outcome: self.outcome.clone().into(),
+                }));
+            }
+            Barred::Cancelled(operation) => {
+                self.close(StopReason::Cancelled);
+                // the operation hears of it first
+                drop(self);
+                return Err(operation.cancelled_call());
+            }
         };
         // it does nothing of its own, and leaves what is known as it is
         self.above = None;

@@ -286,9 +286,14 @@ impl Current {
         self.outermost().state().ledger.settle(entry, standing, last);
     }
 
-    /// Adds what a call did to the outcome of each operation that it was a part of.
+    /// Adds what a call did to the outcome of each operation that it was a part of: once, also where an operation has been
+    /// scoped in itself.
     pub(crate) fn record(&self, part: &Outcome, begun: Instant) {
         for current in self.chain() {
+            let mut around = current.chain().skip(1);
+            if around.any(|outer| Arc::ptr_eq(&outer.operation.shared, &current.operation.shared)) {
+                continue;
+            }
             let mut state = current.operation.shared.state();
             let offset = begun.saturating_duration_since(state.begun.unwrap_or(begun));
             state.outcome.get_or_insert_with(Outcome::begun).absorb(part, offset);
@@ -313,9 +318,17 @@ impl Current {
         .await;
     }
 
-    /// Runs a call until one of the operations is cancelled: it is dropped then, which is all that a cancel takes.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.chain().any(|current| *current.operation.shared.cancelled.borrow())
+    }
+
+    /// Runs a call until one of the operations is cancelled: it is dropped then, which is all that a cancel takes. It begins
+    /// in any case, so that one that is refused is told like any other.
     pub(crate) async fn until_cancelled<T>(&self, call: impl Future<Output = T>) -> Option<T> {
         let mut call = pin!(call);
+        if let Poll::Ready(output) = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await {
+            return Some(output);
+        }
         tokio::select! {
             biased;
             () = self.cancelled() => None,

@@ -308,6 +308,23 @@ async fn nested_scope_inherits_what_it_does_not_set_and_does_not_multiply() {
     assert_eq!(server.n(), 2);
 }
 
+/// A program that scopes each of its steps with clones of one operation, one step inside another.
+#[tokio::test(start_paused = true)]
+async fn operation_scoped_in_itself_counts_once() {
+    let server = Stub::new([reply(503)]);
+    let client = server.with(exact().max_attempts(3));
+    let (op, other) = (Operation::new(), Operation::new());
+    let again = op.clone();
+    op.scope(other.scope(again.scope(sdk(&client, 4, PROMPT))))
+        .await
+        .unwrap();
+    assert_eq!(server.n(), 3);
+    for operation in [op, other] {
+        let outcome = operation.outcome().unwrap();
+        assert_eq!((outcome.sends(), outcome.attempts().len()), (3, 3));
+    }
+}
+
 /// F1: the deadline is the operation's, over all its requests; a request after it is not sent.
 #[tokio::test(start_paused = true)]
 async fn deadline_is_shared_and_hard() {
@@ -369,6 +386,28 @@ async fn cancel_reaches_scopes_inside() {
     });
     assert_eq!(stop(&result), StopReason::Cancelled);
     assert_eq!(inner.outcome().unwrap().stop(), StopReason::Cancelled);
+}
+
+/// G1: what a cancel refuses is told as any other call, whatever had come before.
+#[tokio::test(start_paused = true)]
+async fn call_refused_by_a_cancel_is_told_like_any_other() {
+    let server = Stub::new([reply(200)]);
+    let client = server.with(exact());
+    for before in [0, 1] {
+        let op = Operation::new();
+        for _ in 0..before {
+            op.scope(chat(&client, "m")).await.unwrap();
+        }
+        op.clone().cancel();
+        let mut extensions = http::Extensions::new();
+        let request = client.post(CHAT).body(PROMPT).build().unwrap();
+        let refused = op.scope(client.execute_with_extensions(request, &mut extensions)).await;
+        assert_eq!(stop(&refused), StopReason::Cancelled);
+        assert_eq!(op.outcome().unwrap().stop(), StopReason::Cancelled);
+        assert_eq!(op.outcome().unwrap().sends(), before);
+        assert_eq!(extensions.get::<Outcome>().unwrap().stop(), StopReason::Cancelled);
+    }
+    assert_eq!(server.n(), 1);
 }
 
 /// A3, F1: an SDK's own timeout drops the call and sends again: its sends count all the same.
