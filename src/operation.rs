@@ -1,17 +1,17 @@
 //! One logical call over all sends of it, through the loops of whatever SDK stands above: who is in scope, what was set,
 //! how it is cancelled. What became of its requests is the ledger's to know.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 use reqwest::Request;
 use reqwest_middleware::Error;
-use task_local_extensions::{get_local_item, set_local_item};
 use tokio::sync::watch;
 
 use crate::clock::Deadline;
@@ -58,7 +58,7 @@ use crate::policy::RetryPolicy;
 ///
 /// # What carries it
 ///
-/// The scope is a task-local item: it reaches every send that *begins* while the future in [`scope`](Self::scope) is
+/// The scope is task-local: it reaches every send that *begins* while the future in [`scope`](Self::scope) is
 /// polled, through any SDK that hides its request builder, through `join_all`, streams of futures and a
 /// `tower::buffer::Buffer`. A send that has begun keeps it wherever it is polled. It is not inherited by a task that is
 /// spawned inside: clone the operation into it.
@@ -213,17 +213,16 @@ pub(crate) struct Current {
     outer: Option<Arc<Self>>,
 }
 
-/// The one item of ours among a task's. The program's own stay where they are: a map of ours would hide them.
-#[derive(Clone)]
-struct Item(Option<Arc<Current>>);
+thread_local! {
+    /// The innermost operation of what runs on this thread. An item in the task's own map would be hidden by a program that
+    /// gives a part of it another map.
+    static CURRENT: RefCell<Option<Arc<Current>>> = const { RefCell::new(None) };
+}
 
 impl Current {
     /// The innermost operation of the running task.
     pub(crate) fn get() -> Option<Arc<Self>> {
-        match at_once(get_local_item::<Item>()) {
-            Some(Some(Item(current))) => current,
-            Some(None) | None => None,
-        }
+        CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
     }
 
     /// From the inside to the outside.
@@ -359,27 +358,18 @@ struct Scope {
 
 impl Scope {
     fn enter(current: Arc<Current>) -> Self {
-        let before = Current::get();
-        put(Some(current));
-        Self { before }
+        let before = CURRENT.try_with(|place| place.replace(Some(current)));
+        Self {
+            before: before.ok().flatten(),
+        }
     }
 }
 
 impl Drop for Scope {
     fn drop(&mut self) {
-        put(self.before.take());
-    }
-}
-
-fn put(current: Option<Arc<Current>>) {
-    at_once(set_local_item(Item(current)));
-}
-
-/// These futures wait for nothing: they are async for the sake of their home in a task alone.
-fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
-    match pin!(future).as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
+        // where the thread ends there is nobody left to see it
+        let ours = CURRENT.try_with(|place| place.replace(self.before.take()));
+        drop(ours);
     }
 }
 

@@ -275,6 +275,22 @@ async fn items_of_the_program_stay_visible_inside() {
     assert_eq!(op.outcome().unwrap().sends(), 1);
 }
 
+/// A1: a part of an operation that the program gives items of its own is a part of it still.
+#[tokio::test(start_paused = true)]
+async fn items_of_the_program_do_not_hide_the_operation() {
+    let server = Stub::new([reply(503)]);
+    let client = server.with(exact().max_attempts(3));
+    let op = Operation::new();
+    op.scope(async {
+        for _ in 0..3 {
+            let (_, sent) = with_extensions(Extensions::new(), sdk(&client, 2, PROMPT)).await;
+            sent.unwrap();
+        }
+    })
+    .await;
+    assert_eq!((server.n(), op.outcome().unwrap().sends()), (3, 3));
+}
+
 #[tokio::test(start_paused = true)]
 async fn nested_scope_inherits_what_it_does_not_set_and_does_not_multiply() {
     let server = Stub::new([reply(503)]);
