@@ -102,6 +102,25 @@ async fn extensions_used_again_serve_another_call() {
     assert_eq!(extensions.get::<Outcome>().unwrap().stop(), StopReason::Succeeded);
 }
 
+/// A1: a layer above that passes the same extensions on and tries another key asks for something else.
+#[tokio::test(start_paused = true)]
+async fn repeat_with_another_credential_is_another_request() {
+    let server = Stub::by(|sent| {
+        reply(if sent.headers["authorization"] == "Bearer b" {
+            200
+        } else {
+            429
+        })
+    });
+    let client = server.with(exact().max_attempts(3));
+    let mut extensions = Extensions::new();
+    for (key, status, sends) in [("a", 429, 3), ("a", 429, 3), ("b", 200, 4)] {
+        let request = client.get(ORDERS).bearer_auth(key).build().unwrap();
+        let response = client.execute_with_extensions(request, &mut extensions).await.unwrap();
+        assert_eq!((response.status().as_u16(), server.n()), (status, sends));
+    }
+}
+
 /// A6: a cap of three retries is four sends, and the waits are 1, 2 and 4 s.
 #[tokio::test(start_paused = true)]
 async fn cap_counts_sends_and_first_wait_is_the_base() {

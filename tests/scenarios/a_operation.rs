@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use http::HeaderName;
 use reqwest::Response;
 use reqwest_ai_retry::{
-    Event, GiveUp, IdempotencyKey, Operation, Outcome, RetryError, RetryMiddleware, RetryPolicy, StopReason,
+    Account, Event, GiveUp, IdempotencyKey, Operation, Outcome, RetryError, RetryMiddleware, RetryPolicy, StopReason,
 };
 use reqwest_middleware::{ClientWithMiddleware, Result};
 use task_local_extensions::{Extensions, get_local_item, with_extensions};
@@ -579,6 +579,32 @@ async fn success_makes_the_guard_forget() {
     );
     let third = chat(&client, "m").await.unwrap();
     assert_eq!((server.n(), third.status().as_u16()), (3, 200));
+}
+
+/// An equal call that was refused unsent has heard nothing new, and one that was answered in an operation has.
+#[tokio::test(start_paused = true)]
+async fn guard_forgets_by_answers_wherever_they_came_and_by_nothing_else() {
+    let guarded = |server: &Stub, policy: RetryPolicy, account: Account| {
+        let retry = RetryMiddleware::builder().policy(policy).account(account);
+        server.under([retry.outer_retry_guard(secs(60)).build()])
+    };
+    let server = Stub::new([reply(429).ra(200).after(secs(1)), reply(200)]);
+    let one = Account::builder().max_concurrency(1).build().unwrap();
+    let client = guarded(&server, exact().max_attempts(1).max_queue_time(secs(2)), one);
+    let (first, second) = tokio::join!(chat(&client, "m"), chat(&client, "m"));
+    assert_eq!(
+        (stop(&first), stop(&second)),
+        (StopReason::AttemptsSpent, StopReason::PausedPastDeadline)
+    );
+    assert_eq!(stop(&chat(&client, "m").await), StopReason::OperationSpent);
+    assert_eq!(server.n(), 1);
+
+    let server = Stub::new([reply(503), reply(200)]);
+    let client = guarded(&server, exact().max_attempts(1), Account::default());
+    chat(&client, "m").await.unwrap();
+    Operation::new().scope(chat(&client, "m")).await.unwrap();
+    assert_eq!(chat(&client, "m").await.unwrap().status().as_u16(), 200);
+    assert_eq!(server.n(), 3);
 }
 
 /// The SDK says itself that it repeats.
