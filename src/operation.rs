@@ -123,10 +123,11 @@ impl Operation {
     /// of the first request whose method is not idempotent, unless that brings a key of its own; other requests inside do
     /// not get it, since a key stands for one effect. Ambiguous failures of that request may then be sent again.
     ///
-    /// Bytes that cannot stand in a header (RFC 9110, 5.5) are written as `%` and two digits.
+    /// Bytes that cannot stand in a header (RFC 9110, 5.5) are written as `%` and two digits. A blank key is none: no server
+    /// would tell anything by it.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl AsRef<str>) -> Self {
-        self.settings.idempotency_key = Some(as_header(key.as_ref()));
+        self.settings.idempotency_key = Some(key.as_ref().trim()).filter(|key| !key.is_empty()).map(as_header);
         self
     }
 
