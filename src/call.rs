@@ -102,6 +102,8 @@ pub(crate) struct Call<'a> {
     begun: Instant,
     first_send: Option<Instant>,
     last_send: Instant,
+    /// When the wait began that it is in.
+    waiting: Option<Instant>,
     /// How far the call has come: the end of its last attempt or wait. To look at the clock takes as long as much else.
     reached: Instant,
     /// The time of day when the last attempt ended: what an absolute delay is measured from.
@@ -155,6 +157,7 @@ impl<'a> Call<'a> {
             begun,
             first_send: None,
             last_send: begun,
+            waiting: None,
             reached: begun,
             received_at: SystemTime::UNIX_EPOCH,
             refused_until: None,
@@ -239,11 +242,10 @@ impl<'a> Call<'a> {
         let asked = Asked::of(request);
         let mut start = pin!(account.admit_call(&asked, || account.size(request), retry, bound));
         // what does not wait at all has not waited for the moment that it takes to ask
-        let (clock, mut began) = (self.clock(), None);
         let mut admitted = poll_fn(|cx| {
             let polled = start.as_mut().poll(cx);
-            if polled.is_pending() && began.is_none() {
-                began = Some(clock.now());
+            if polled.is_pending() && self.waiting.is_none() {
+                self.waiting = Some(self.clock().now());
                 self.tell(|call| Event::Queued {
                     call,
                     attempt: self.outcome.sends().saturating_add(1),
@@ -252,10 +254,7 @@ impl<'a> Call<'a> {
             polled
         })
         .await;
-        if let Some(began) = began {
-            self.reached = clock.now();
-            self.outcome.add_wait(self.reached.saturating_duration_since(began));
-        }
+        self.end_wait();
         if let Ok(permit) = &mut admitted {
             self.keep(permit, outgoing);
         }
@@ -516,10 +515,18 @@ impl<'a> Call<'a> {
             verdict: *verdict,
         });
         let start = self.clock().now();
+        self.waiting = Some(start);
         let end = Deadline::after(start, Some(wait)).or_earlier(self.deadline);
         end.cut(self.clock(), std::future::pending::<()>()).await;
-        self.reached = self.clock().now();
-        self.outcome.add_wait(self.reached.saturating_duration_since(start));
+        self.end_wait();
+    }
+
+    /// Notes the wait that it is in, if it is in one: as long as it was, also if it was cut off.
+    fn end_wait(&mut self) {
+        if let Some(began) = self.waiting.take() {
+            self.reached = self.clock().now();
+            self.outcome.add_wait(self.reached.saturating_duration_since(began));
+        }
     }
 
     /// The end of the call: what the caller gets, with the outcome on it.
@@ -673,6 +680,7 @@ impl<'a> Call<'a> {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         if !self.outcome.has_ended() {
+            self.end_wait();
             self.reached = self.clock().now();
             self.close(StopReason::Cancelled);
         }

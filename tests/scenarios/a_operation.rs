@@ -14,7 +14,7 @@ use reqwest_ai_retry::{
 use reqwest_middleware::{ClientWithMiddleware, Result};
 use task_local_extensions::{Extensions, get_local_item, with_extensions};
 
-use crate::stub::{CHAT, ORDERS, PROMPT, Stub, chat, exact, hang, millis, prompt, reply, secs, stop};
+use crate::stub::{CHAT, ORDERS, PROMPT, Stub, chat, exact, hang, millis, prompt, reply, secs, spawned, stop};
 
 /// An SDK that sends up to so many times, whatever it is told.
 async fn sdk(client: &ClientWithMiddleware, tries: usize, body: &str) -> Result<Response> {
@@ -388,6 +388,27 @@ async fn cancel_ends_waits_and_the_attempt_in_flight() {
         assert_eq!(stop(&op.scope(chat(&client, "n")).await), StopReason::Cancelled);
         assert_eq!(server.n(), sends);
     }
+}
+
+/// G1, J2: a wait that is cut off was a wait as long as it was, in the account's queue and between two attempts.
+#[tokio::test(start_paused = true)]
+async fn wait_that_a_cancel_cuts_off_is_told() {
+    let one = Account::builder().max_concurrency(1).build().unwrap();
+    let busy = Stub::new([hang()]);
+    let first = spawned(&busy.sharing(&one, exact()), "m");
+    tokio::time::sleep(secs(1)).await;
+    let server = Stub::new([reply(503).ra(60)]);
+    for (client, sends) in [(server.sharing(&one, exact()), 0), (server.with(exact()), 1)] {
+        let op = Operation::new();
+        let (result, ()) = tokio::join!(op.scope(chat(&client, "m")), async {
+            tokio::time::sleep(secs(5)).await;
+            op.cancel();
+        });
+        assert_eq!(stop(&result), StopReason::Cancelled);
+        let outcome = op.outcome().unwrap();
+        assert_eq!((outcome.sends(), outcome.waited()), (sends, secs(5)));
+    }
+    first.abort();
 }
 
 /// G1: an operation inside another is cancelled with it.
