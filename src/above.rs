@@ -100,7 +100,12 @@ impl<'a> Above<'a> {
             return Known::Nothing;
         };
         match operation.claim(print, policy.max_attempts) {
-            Claimed::Spent(spent) => Known::Spent(spent),
+            Claimed::Spent(spent) => {
+                if let Some(count) = sdk_retry_count(request.headers()) {
+                    operation.note_sdk_retry(count);
+                }
+                Known::Spent(spent)
+            }
             Claimed::Resumed(entry, standing, key) => {
                 self.entry = Some(entry);
                 self.mark = standing.outcome.mark();

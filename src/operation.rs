@@ -300,6 +300,15 @@ impl Current {
         }
     }
 
+    /// An SDK's own loop says that it repeats a request that is known already.
+    pub(crate) fn note_sdk_retry(&self, count: u32) {
+        for current in self.chain() {
+            if let Some(outcome) = &mut current.operation.shared.state().outcome {
+                outcome.note_sdk_retry(count);
+            }
+        }
+    }
+
     /// Completes when one of the operations is cancelled.
     async fn cancelled(&self) {
         let mut waits: Vec<_> = self

@@ -563,6 +563,28 @@ async fn guard_answers_a_loop_above_from_memory() {
     assert_eq!(server.n(), 4);
 }
 
+/// What is kept is bounded by its bytes, those of the headers too.
+#[tokio::test(start_paused = true)]
+async fn guard_forgets_the_oldest_when_it_keeps_too_much() {
+    let long = "x".repeat(1 << 16);
+    for in_header in [true, false] {
+        let long = long.clone();
+        let server = Stub::by(move |_| match in_header {
+            true => reply(503).header("x-long", &long),
+            false => reply(503).body(&long),
+        });
+        let retry = RetryMiddleware::builder().policy(exact().max_attempts(1));
+        let client = server.under([retry.outer_retry_guard(secs(60)).build()]);
+        for model in 0..80 {
+            chat(&client, &model.to_string()).await.unwrap();
+        }
+        for (model, sends) in [("79", 80), ("0", 81)] {
+            chat(&client, model).await.unwrap();
+            assert_eq!(server.n(), sends);
+        }
+    }
+}
+
 /// The window ends, and a server's delay makes it longer.
 #[tokio::test(start_paused = true)]
 async fn guard_lets_an_equal_request_through_after_its_window() {
@@ -646,6 +668,21 @@ async fn repeat_of_an_sdk_says_so_in_the_outcome_and_in_an_event() {
         assert_eq!(Outcome::of(&response).and_then(Outcome::sdk_retry_count), expected);
     }
     assert_eq!(*told.lock().unwrap(), [2]);
+}
+
+/// Its repeats come when the call is given up, and are answered from memory: the operation tells of them all the same.
+#[tokio::test(start_paused = true)]
+async fn operation_tells_that_an_sdk_repeats() {
+    let server = Stub::new([reply(503)]);
+    let client = server.with(exact().max_attempts(2));
+    let op = Operation::new();
+    for (count, told) in [(0, None), (1, Some(1)), (2, Some(2))] {
+        let request = client.post(CHAT).body(PROMPT).header("x-stainless-retry-count", count);
+        let response = op.scope(request.send()).await.unwrap();
+        assert_eq!(Outcome::of(&response).unwrap().sdk_retry_count(), told);
+        assert_eq!(op.outcome().unwrap().sdk_retry_count(), told);
+    }
+    assert_eq!((server.n(), op.outcome().unwrap().sends()), (2, 2));
 }
 
 /// An operation is cheap to have without one: what is not polled does nothing.
