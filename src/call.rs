@@ -104,6 +104,8 @@ pub(crate) struct Call<'a> {
     last_send: Instant,
     /// When the wait began that it is in.
     waiting: Option<Instant>,
+    /// When the next attempt is due, if it waits for that, or did when it was cut off.
+    due: Option<Deadline>,
     /// How far the call has come: the end of its last attempt or wait. To look at the clock takes as long as much else.
     reached: Instant,
     /// The time of day when the last attempt ended: what an absolute delay is measured from.
@@ -158,6 +160,7 @@ impl<'a> Call<'a> {
             first_send: None,
             last_send: begun,
             waiting: None,
+            due: None,
             reached: begun,
             received_at: SystemTime::UNIX_EPOCH,
             refused_until: None,
@@ -210,6 +213,7 @@ impl<'a> Call<'a> {
         }
         (self.begun, self.first_send) = (standing.begun, standing.first_send);
         self.received_at = standing.received_at;
+        self.due = standing.due;
         self.deadline = self
             .deadline
             .or_earlier(Deadline::after(self.begun, self.policy.total_deadline));
@@ -514,11 +518,37 @@ impl<'a> Call<'a> {
             wait,
             verdict: *verdict,
         });
-        let start = self.clock().now();
-        self.waiting = Some(start);
-        let end = Deadline::after(start, Some(wait)).or_earlier(self.deadline);
+        self.due = Some(Deadline::after(self.clock().now(), Some(wait)));
+        self.wait_until_due().await;
+    }
+
+    /// Waits out what was left of a wait when an earlier part of the call was cut off in it: nothing that the server said is
+    /// shortened by that.
+    pub(crate) async fn wait_on(&mut self) {
+        let rest = self.due.and_then(|due| due.remaining(self.clock().now()));
+        if let (Some(wait), Some(verdict)) = (rest, self.outcome.verdict().copied()) {
+            let attempt = self.outcome.sends();
+            self.tell(|call| Event::Waiting {
+                call,
+                attempt,
+                wait,
+                verdict,
+            });
+        }
+        self.wait_until_due().await;
+    }
+
+    async fn wait_until_due(&mut self) {
+        self.waiting = Some(self.clock().now());
+        let end = self.due.unwrap_or_default().or_earlier(self.deadline);
         end.cut(self.clock(), std::future::pending::<()>()).await;
+        self.due = None;
         self.end_wait();
+    }
+
+    /// Is it in a wait that began before it went on?
+    pub(crate) fn is_early(&self) -> bool {
+        self.due.is_some_and(|due| !due.is_past(self.clock().now()))
     }
 
     /// Notes the wait that it is in, if it is in one: as long as it was, also if it was cut off.
@@ -693,6 +723,7 @@ impl Drop for Call<'_> {
                 begun: self.begun,
                 first_send: self.first_send,
                 received_at: self.received_at,
+                due: self.due,
             };
             above.settle(standing, self.extensions, self.parts.clock.now());
         }

@@ -50,7 +50,8 @@ use crate::policy::RetryPolicy;
 ///   [`OperationSpent`](crate::StopReason::OperationSpent);
 /// * after an **answer that is not retryable** (a success, a wrong parameter) the next equal send is a new call: polling a
 ///   job, asking a model twice. If the policy generates idempotency keys, it gets a new one;
-/// * a call whose future was **dropped** (an SDK's timeout) goes on where it was: its sends count.
+/// * a call whose future was **dropped** (an SDK's timeout) goes on where it was: its sends count, and a wait that it was in
+///   is waited out.
 ///
 /// Different requests inside one scope (an agent's steps, pages) are calls of their own under the shared deadline, and so
 /// are equal ones in flight together. A request whose body is a stream cannot be told from another and is a call of its

@@ -476,6 +476,49 @@ async fn call_that_was_dropped_goes_on_where_it_was() {
     assert_eq!(op.outcome().unwrap().sends(), 3);
 }
 
+/// A3, B1: nor does an SDK's own timeout shorten what the server said, or the wait between two attempts.
+#[tokio::test(start_paused = true)]
+async fn wait_in_which_a_call_was_dropped_is_waited_out() {
+    for (item, least) in [
+        (reply(429).ra(90), 90),
+        (reply(503).ra(90), 90),
+        (reply(429), 1),
+        (reply(503), 1),
+    ] {
+        let server = Stub::new([item, reply(200)]);
+        let client = server.with(exact());
+        let op = Operation::new();
+        let mut tries = 1;
+        while op
+            .scope(tokio::time::timeout(millis(300), chat(&client, "m")))
+            .await
+            .is_err()
+        {
+            tries += 1;
+        }
+        assert!(server.times()[1] >= secs(least));
+        let outcome = op.outcome().unwrap();
+        assert_eq!(
+            (server.n(), outcome.sends(), outcome.stop()),
+            (2, 2, StopReason::Succeeded)
+        );
+        assert!(tries > 3 && outcome.waited() >= secs(least));
+    }
+
+    // and the deadline is the operation's still
+    let server = Stub::new([reply(503), reply(200)]);
+    let client = server.with(exact());
+    let op = Operation::new();
+    let cut = op.scope(tokio::time::timeout(millis(300), chat(&client, "m"))).await;
+    assert!(cut.is_err());
+    let shorter = client
+        .post(CHAT)
+        .body(prompt("m"))
+        .with_extension(exact().total_deadline(millis(600)));
+    assert_eq!(stop(&op.scope(shorter.send()).await), StopReason::DeadlinePassed);
+    assert_eq!(server.n(), 1);
+}
+
 /// D3: one key for the first request that can have an effect, and no other.
 #[tokio::test(start_paused = true)]
 async fn own_key_goes_with_one_request_in_the_header_of_the_policy() {
