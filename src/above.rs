@@ -91,6 +91,8 @@ impl<'a> Above<'a> {
         let Some(operation) = self.operation else {
             self.print = Fingerprint::with_credential(request);
             let known = self.print.and_then(|print| self.recall(print, extensions, now));
+            // one that is sent once leaves it to a layer above to send it again, whatever an earlier call left
+            self.print = self.print.filter(|_| self.guard.is_some() || policy.max_attempts > 1);
             return known.map_or(Known::Nothing, Known::Spent);
         };
         // what is given up in an operation is known to whoever made it, but its success ends what the guard knows
