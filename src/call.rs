@@ -449,6 +449,8 @@ impl<'a> Call<'a> {
                     lane: &lane,
                     starts_per_minute: per_second * 60.0,
                 },
+                Change::StoreLost => Event::StoreLost { call },
+                Change::StoreFound => Event::StoreFound { call },
                 Change::CeilingLearnt { in_flight } => Event::CeilingLearnt {
                     call,
                     lane: &lane,

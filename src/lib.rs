@@ -50,13 +50,20 @@
 //! ```
 //!
 //! The features: `tracing` (default), one span per call and one event per attempt, wait and give-up; `serde`, `Serialize`
-//! for verdicts and outcomes. No TLS or other feature of reqwest is turned on.
+//! for verdicts and outcomes; `redis`, one account over many processes (`RedisStore`, whose
+//! page says when it is needed, how large it is and what happens without it), and `redis-rustls`, the same over TLS. No TLS or other feature of
+//! reqwest is turned on.
 
 // a library on every request's path neither panics nor prints
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod above;
+// all features together are looked through for what nobody uses
+#[cfg_attr(
+    not(feature = "redis"),
+    allow(dead_code, reason = "an account that is not shared is asked less")
+)]
 mod account;
 mod backoff;
 mod body;
@@ -85,8 +92,10 @@ mod transport;
 
 pub use account::{
     Account, AccountBuilder, AccountStatus, BreakerStatus, BuildError, Charge, Cost, LaneName, LaneStatus, Limits,
-    Permit, Usage,
+    Permit, StoreStatus, Usage,
 };
+#[cfg(feature = "redis")]
+pub use account::{RedisStore, StoreError};
 pub use backoff::{Backoff, Jitter};
 pub use classify::{Cause, Class, Classifier, Classify, Delivery, Layer, Ruling, Scope, Seen, Verdict};
 pub use clock::Clock;

@@ -210,6 +210,18 @@ pub enum Event<'a> {
         /// The most from now on.
         in_flight: u32,
     },
+    /// The store that the account is shared through does not answer: from now on this process keeps to its part of each limit.
+    #[non_exhaustive]
+    StoreLost {
+        /// The call with whose answer it was told.
+        call: &'a CallInfo,
+    },
+    /// The store that the account is shared through answers again.
+    #[non_exhaustive]
+    StoreFound {
+        /// The call with whose answer it was told.
+        call: &'a CallInfo,
+    },
 }
 
 impl Event<'_> {
@@ -231,7 +243,9 @@ impl Event<'_> {
             | Self::BreakerHalfOpen { call, .. }
             | Self::BreakerClosed { call, .. }
             | Self::RateLearnt { call, .. }
-            | Self::CeilingLearnt { call, .. } => call,
+            | Self::CeilingLearnt { call, .. }
+            | Self::StoreLost { call }
+            | Self::StoreFound { call } => call,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::store::Circuit;
 use super::tick::Tick;
 
 /// This many failures in a row open it.
@@ -115,6 +116,42 @@ impl Breaker {
             generation: self.generation,
             probe,
         }
+    }
+
+    /// Where it stands, as others are told.
+    pub(crate) fn circuit(&self, now: Tick) -> Circuit {
+        let until = match self.position {
+            Position::Closed => None,
+            Position::Open(until) | Position::HalfOpen { probing: Some(until) } => Some(until),
+            Position::HalfOpen { probing: None } => Some(now),
+        };
+        Circuit {
+            open: until.is_some(),
+            left: until.map_or(Duration::ZERO, |until| until.since(now)),
+            openings: self.openings,
+        }
+    }
+
+    /// Others have found that it stands so, at `at`.
+    pub(crate) fn adopt(&mut self, circuit: Circuit, at: Tick, now: Tick) {
+        let position = if circuit.open {
+            Position::Open(at + circuit.left)
+        } else {
+            Position::Closed
+        };
+        if (position, self.position) != (Position::Closed, Position::Closed) {
+            *self = Self {
+                position,
+                generation: self.generation.wrapping_add(1),
+                openings: circuit.openings,
+                ..Self::new(now)
+            };
+        }
+    }
+
+    /// The next attempt is the probe, for all that share it.
+    pub(crate) const fn let_probe(&mut self) {
+        self.position = Position::HalfOpen { probing: None };
     }
 
     /// A probe came back without an answer, or was dropped: another may go.

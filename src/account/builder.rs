@@ -37,6 +37,8 @@ pub struct AccountBuilder {
     names: LaneNames,
     sizes: Sizes,
     clock: Arc<dyn Clock>,
+    #[cfg(feature = "redis")]
+    store: Option<super::RedisStore>,
 }
 
 /// A set-up that cannot work: which field, and why.
@@ -76,6 +78,8 @@ impl Default for AccountBuilder {
             },
             sizes: Sizes::default(),
             clock: Arc::new(TokioClock),
+            #[cfg(feature = "redis")]
+            store: None,
         }
     }
 }
@@ -163,6 +167,19 @@ impl AccountBuilder {
         self
     }
 
+    /// Shares the account with every process that has one of the same name in this store (default: it is this process's own).
+    /// All of them should be configured alike: each spends at the rates that it was told itself.
+    ///
+    /// Shared are the configured limits, in each dimension, the limits of models and those in flight; and of each lane what is
+    /// learnt: pauses, rates, ceilings, and where its circuit breaker stands. A process's own are its queue, its retry budget,
+    /// a quota hold (whose answer is one caller's) and a start ramp. What a provider's headers show to be left is seen by all,
+    /// so that it is not spent faster than the pace.
+    #[cfg(feature = "redis")]
+    pub fn redis(mut self, store: super::RedisStore) -> Self {
+        self.store = Some(store);
+        self
+    }
+
     /// Where time comes from (default: tokio's clock).
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Arc::new(clock);
@@ -218,6 +235,13 @@ impl AccountBuilder {
                 });
             }
         }
+        #[cfg(feature = "redis")]
+        if let Some((field, why)) = self.store.as_ref().and_then(super::RedisStore::unusable) {
+            return Err(BuildError {
+                field: field.to_owned(),
+                why,
+            });
+        }
         Ok(self.made())
     }
 
@@ -234,6 +258,10 @@ impl AccountBuilder {
             .any(|limits| limits.input_tokens_per_minute.is_some() || limits.output_tokens_per_minute.is_some());
         let configured = limits().any(|limits| *limits != Limits::new());
         let quiet = !configured && !self.rules.slow_start && self.rules.ramp.is_none();
+        #[cfg(feature = "redis")]
+        if let Some(store) = self.store {
+            return Account::shared(self.names, self.sizes, self.clock, self.rules, store);
+        }
         Account::new(self.names, self.sizes, self.clock, quiet, self.rules)
     }
 }

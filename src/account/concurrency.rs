@@ -11,6 +11,8 @@ pub(crate) struct Ceiling {
     configured: Option<u32>,
     learnt: Option<u32>,
     in_flight: u32,
+    /// Processes that each keep to their own part of the limit; none, or one, if it is all for us.
+    among: u32,
     clean_since: Tick,
 }
 
@@ -39,7 +41,30 @@ impl Ceiling {
 
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        self.limit().is_none_or(|limit| self.in_flight < limit)
+        self.limit().is_none_or(|limit| {
+            let own = if self.among > 1 {
+                (limit / self.among).max(1)
+            } else {
+                limit
+            };
+            self.in_flight < own
+        })
+    }
+
+    /// Only a part of the limit is for us, as one of so many.
+    pub(crate) const fn share(&mut self, among: u32) {
+        self.among = among;
+    }
+
+    /// What refusals have taught.
+    pub(crate) const fn learnt(&self) -> Option<u32> {
+        self.learnt
+    }
+
+    /// What refusals have taught others.
+    pub(crate) const fn adopt(&mut self, learnt: Option<u32>, now: Tick) {
+        self.learnt = learnt;
+        self.clean_since = now;
     }
 
     #[inline]
@@ -63,11 +88,12 @@ impl Ceiling {
         self.clean_since = now;
     }
 
-    /// Time has passed in peace: a learnt ceiling that is used to the full goes up by one. True if it did.
+    /// Time has passed in peace: a learnt ceiling that is used to the full, by those in flight here and `beside`, goes up by
+    /// one. True if it did.
     #[inline]
-    pub(crate) fn tick(&mut self, now: Tick) -> bool {
+    pub(crate) fn tick(&mut self, beside: u32, now: Tick) -> bool {
         let Some(learnt) = self.learnt else { return false };
-        let full = self.in_flight >= learnt;
+        let full = self.in_flight.saturating_add(beside) >= learnt;
         if !full || now.seconds_since(self.clean_since) < RAISED_AFTER {
             return false;
         }

@@ -17,6 +17,7 @@ use super::pause::Pause;
 use super::queue::Line;
 use super::size::Experience;
 use super::state::Change;
+use super::store::Tie;
 use super::tick::Tick;
 use crate::json::top_level;
 
@@ -28,6 +29,11 @@ pub(crate) struct LaneKey(u64);
 impl LaneKey {
     /// Of starts of which nothing is known.
     const BY_HAND: Self = Self(0);
+
+    /// As it is told to others.
+    pub(crate) const fn number(self) -> u64 {
+        self.0
+    }
 }
 
 impl Hash for LaneKey {
@@ -65,6 +71,16 @@ impl Hasher for AsItIs {
 pub(crate) struct Known {
     pub(crate) key: LaneKey,
     pub(crate) name: LaneName,
+}
+
+/// What the hash of a lane is made with.
+#[derive(Debug, Clone)]
+pub(crate) enum Keyed {
+    /// A key of this process alone.
+    Here(RandomState),
+    /// What all that share the account know, so that they give a lane the same name.
+    #[cfg(feature = "redis")]
+    Everywhere(super::digest::Digest),
 }
 
 /// What may be told of a lane.
@@ -107,6 +123,8 @@ pub(crate) struct Lane {
     pub(crate) model: Option<usize>,
     pub(crate) experience: Experience,
     pub(crate) used_at: Tick,
+    /// What it has from the store, and has told it, if it is shared.
+    pub(crate) tie: Option<Box<Tie>>,
 }
 
 /// What has been told of what is learnt. Time changes it as well as answers do, so that each answer is asked what is new.
@@ -242,17 +260,20 @@ impl std::fmt::Debug for LaneNames {
 
 impl LaneNames {
     #[inline]
-    pub(crate) fn key(&self, asked: &Asked<'_>, hasher: &RandomState) -> LaneKey {
+    pub(crate) fn key(&self, asked: &Asked<'_>, hasher: &Keyed) -> LaneKey {
         match asked {
             Asked {
                 url: None, model: None, ..
             } => LaneKey::BY_HAND,
-            _ => self.hashed(asked, hasher),
+            _ => match hasher {
+                Keyed::Here(state) => self.hashed(asked, state.build_hasher()),
+                #[cfg(feature = "redis")]
+                Keyed::Everywhere(digest) => self.hashed(asked, digest.clone()),
+            },
         }
     }
 
-    fn hashed(&self, asked: &Asked<'_>, hasher: &RandomState) -> LaneKey {
-        let mut hash = hasher.build_hasher();
+    fn hashed(&self, asked: &Asked<'_>, mut hash: impl Hasher) -> LaneKey {
         if let (Some(by), Some(url), Some(headers)) = (&self.by, asked.url, asked.headers) {
             by(url, headers).hash(&mut hash);
             self.limited(asked).hash(&mut hash);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::credit::{Credit, Lead};
 use super::headers::RequestLimit;
 use super::meter::Meter;
+use super::store::Learnt;
 use super::tick::Tick;
 
 /// Room left below the rate that is thought to be allowed: two starts that left evenly spaced may arrive closer together,
@@ -95,6 +96,8 @@ pub(crate) struct Rate {
     /// Traffic grew too fast: it goes up again slowly.
     ramping: bool,
     unhinted: u32,
+    /// Processes that send as this one does: what it has sent is one part in so many.
+    among: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -144,6 +147,7 @@ impl Rate {
             credit: Credit::default(),
             ramping: false,
             unhinted: 0,
+            among: 1.0,
         }
     }
 
@@ -248,7 +252,8 @@ impl Rate {
         };
         // what was let through already, and much faster, shows that the limit counts by another unit
         let elapsed = self.begun.map_or(0.0, |begun| now.seconds_since(begun)).max(1.0);
-        let believable = |rate: &f64| untold && *rate > 0.0 && *rate >= BELIEVABLE * self.accepted() / elapsed;
+        let believable =
+            |rate: &f64| untold && *rate > 0.0 && *rate >= BELIEVABLE * self.among * self.accepted() / elapsed;
         if let Some(rate) = told.filter(believable) {
             self.told = true;
             self.find(rate);
@@ -300,6 +305,51 @@ impl Rate {
         })
     }
 
+    /// The rate where others spend of it too: what headers show to remain is not for one alone, so that no credit is added.
+    pub(crate) fn steady(&self, now: Tick) -> Option<f64> {
+        match self.search {
+            Search::Start { since } => {
+                Some(SLOW_START * 2f64.powf((now.seconds_since(since) / SLOW_START_DOUBLES).min(30.0)))
+            }
+            Search::Free | Search::Found { .. } => self.learnt(),
+        }
+    }
+
+    /// What is known, as others are told.
+    pub(crate) fn told(&self) -> Option<Learnt> {
+        match self.search {
+            Search::Found { rate, growing } => Some(Learnt {
+                base: rate,
+                guard: self.guard,
+                scale: self.scale,
+                growing: growing.is_some(),
+            }),
+            Search::Free | Search::Start { .. } => None,
+        }
+    }
+
+    /// Others have learnt this. Whatever is on its way was sent at another rate, and its refusals teach no more.
+    pub(crate) fn take_over(&mut self, learnt: Learnt, now: Tick) {
+        let lower = self.told().is_none_or(|known| {
+            learnt.base * (1.0 - learnt.guard) * learnt.scale < known.base * (1.0 - known.guard) * known.scale
+        });
+        self.search = Search::Found {
+            rate: self.configured.unwrap_or(learnt.base),
+            growing: learnt.growing.then_some(now),
+        };
+        (self.guard, self.scale) = (learnt.guard, learnt.scale);
+        self.clean_since = now;
+        if lower {
+            self.trying = None;
+            self.epoch = self.epoch.wrapping_add(1);
+        }
+    }
+
+    /// So many processes send as this one does.
+    pub(crate) fn is_one_of(&mut self, processes: u32) {
+        self.among = f64::from(processes.max(1));
+    }
+
     /// Starts that were not refused.
     fn accepted(&self) -> f64 {
         self.sent.saturating_sub(self.refusals) as f64
@@ -309,7 +359,7 @@ impl Rate {
         let ready = now + hint.unwrap_or_default();
         match self.search {
             Search::Free | Search::Start { .. } => {
-                let burst = (self.sent - self.before).max(1) as f64;
+                let burst = self.among * (self.sent - self.before).max(1) as f64;
                 let told = burst.min(FIRST_GUESS) / hint.unwrap_or(UNHINTED_FIRST).as_secs_f64().max(0.05);
                 let rate = self.current(now).map_or(told, |going| told.min(going * 0.6));
                 self.search = Search::Found {
@@ -364,11 +414,11 @@ impl Rate {
         }
         if self.long_hint && since < SATURATED {
             // where all were refused one may still be let through: nothing at all would be a rate that never grows
-            return Some(self.accepted().max(1.0) / ready.seconds_since(self.begun?).max(1.0));
+            return Some(self.among * self.accepted().max(1.0) / ready.seconds_since(self.begun?).max(1.0));
         }
         let starts = (self.accepted() - accepted).max(1.0);
         let telling = |rate: f64| guessing || starts >= ENOUGH || rate < 0.6 * current;
-        Some(starts / since).filter(|rate| (0.3..=SATURATED).contains(&since) && telling(*rate))
+        Some(self.among * starts / since).filter(|rate| (0.3..=SATURATED).contains(&since) && telling(*rate))
     }
 
     /// Takes back the step up that a refusal has shown to be one too many.
@@ -394,7 +444,7 @@ impl Rate {
         let busy = self
             .backlog
             .is_some_and(|since| now.seconds_since(since.max(self.held_until)) >= MEASURED);
-        let measured = self.meter.rate(now).filter(|_| busy);
+        let measured = self.meter.rate(now).filter(|_| busy).map(|own| own * self.among);
         let current = base * (1.0 - self.guard) * self.scale;
         match measured {
             Some(measured) if measured < 0.8 * current => self.scale = (0.98 * measured / base).clamp(0.02, 1.0),
@@ -407,7 +457,12 @@ impl Rate {
 
     /// The traffic grew too fast: half of it, and slowly up again.
     pub(crate) fn slow_down(&mut self, now: Tick) {
-        let measured = || self.meter.rate(now).filter(|rate| *rate > 0.0);
+        let measured = || {
+            self.meter
+                .rate(now)
+                .map(|own| own * self.among)
+                .filter(|rate| *rate > 0.0)
+        };
         if let (None, Some(going)) = (self.base(), self.current(now).or_else(measured)) {
             self.find(going);
         }

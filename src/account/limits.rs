@@ -164,6 +164,22 @@ impl Counters {
         }
     }
 
+    /// No more than this part of the limits is for us.
+    pub(crate) fn share(&mut self, limits: &Limits, part: f64, now: Tick) {
+        for (bucket, per_minute) in [
+            (&mut self.requests, limits.requests_per_minute),
+            (&mut self.input, limits.input_tokens_per_minute),
+            (&mut self.output, limits.output_tokens_per_minute),
+        ] {
+            if let (Some(bucket), Some(per_minute)) = (bucket, per_minute) {
+                bucket.set_rate(part * per_minute / 60.0, now);
+            }
+        }
+        if let (Some(day), Some(limit)) = (&mut self.day, limits.requests_per_day) {
+            day.limit = ((limit as f64 * part) as u64).max(1);
+        }
+    }
+
     /// When a start of these weights fits, behind these others. Before its turn it may come at the pace alone.
     #[inline(always)]
     pub(crate) fn ready_at(&self, weights: Weights, ahead: Load, lead: Lead, now: Tick) -> Tick {

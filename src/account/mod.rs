@@ -6,19 +6,25 @@ mod budget;
 mod builder;
 mod concurrency;
 mod credit;
+#[cfg(feature = "redis")]
+mod digest;
 mod headers;
 mod hold;
 mod lane;
 mod learn;
+mod lease;
 mod limits;
 mod meter;
 mod pace;
 mod pause;
 mod permit;
 mod queue;
+#[cfg(feature = "redis")]
+mod redis;
 mod size;
 mod state;
 mod status;
+mod store;
 mod sync;
 mod tick;
 mod usage;
@@ -37,8 +43,10 @@ pub use builder::{AccountBuilder, BuildError};
 pub use lane::LaneName;
 pub use limits::Limits;
 pub use permit::Permit;
+#[cfg(feature = "redis")]
+pub use redis::{RedisStore, StoreError};
 pub use size::{Charge, Cost};
-pub use status::{AccountStatus, BreakerStatus, LaneStatus};
+pub use status::{AccountStatus, BreakerStatus, LaneStatus, StoreStatus};
 pub use usage::Usage;
 
 pub(crate) use hold::Remembered;
@@ -52,7 +60,7 @@ pub(crate) use headers::RequestLimit;
 use crate::clock::Clock;
 use crate::error::RetryError;
 use crate::outcome::StopReason;
-use lane::{Known, LaneNames};
+use lane::{Keyed, Known, LaneNames};
 use limits::Weights;
 use queue::Place;
 use size::{Size, Sizes};
@@ -82,7 +90,7 @@ pub struct Account {
 struct Shared {
     base: Instant,
     clock: Arc<dyn Clock>,
-    hasher: RandomState,
+    hasher: Keyed,
     names: LaneNames,
     sizes: Sizes,
     /// Nothing is configured, and no provider has spoken: there is nothing to ask.
@@ -92,6 +100,9 @@ struct Shared {
     /// Those of them that are in flight.
     unasked_in_flight: AtomicU32,
     state: Mutex<State>,
+    /// Whoever asks the store, if others share the account.
+    #[cfg(feature = "redis")]
+    link: Option<redis::Link>,
 }
 
 impl Account {
@@ -111,15 +122,38 @@ impl Account {
             shared: Arc::new(Shared {
                 base: clock.now(),
                 clock,
-                hasher: RandomState::new(),
+                hasher: Keyed::Here(RandomState::new()),
                 names,
                 sizes,
                 quiet: AtomicBool::new(quiet),
                 unasked: AtomicU64::new(0),
                 unasked_in_flight: AtomicU32::new(0),
                 state: Mutex::new(State::new(rules, Tick::default())),
+                #[cfg(feature = "redis")]
+                link: None,
             }),
         }
+    }
+
+    /// The same, shared with others through a store.
+    #[cfg(feature = "redis")]
+    fn shared(names: LaneNames, sizes: Sizes, clock: Arc<dyn Clock>, rules: state::Rules, store: RedisStore) -> Self {
+        let mut state = State::new(rules, Tick::default());
+        state.share(store.fewest());
+        let shared = Arc::new_cyclic(|me| Shared {
+            base: clock.now(),
+            clock,
+            hasher: Keyed::Everywhere(store.digest()),
+            names,
+            sizes,
+            // others may have heard what this one has not
+            quiet: AtomicBool::new(false),
+            unasked: AtomicU64::new(0),
+            unasked_in_flight: AtomicU32::new(0),
+            state: Mutex::new(state),
+            link: Some(redis::Link::new(me.clone(), store)),
+        });
+        Self { shared }
     }
 
     /// A snapshot of all that is known.
@@ -229,7 +263,9 @@ impl Account {
                 None => Asking::Refused(state::Refusal::lost()),
             },
         };
+        let due = state.is_due();
         drop(state);
+        shared.ask_store(due);
         if let Some((_, woken)) = before {
             wake(woken);
         }
@@ -341,13 +377,26 @@ impl Shared {
     /// Changes the state, then wakes whom that concerns, with the lock let go of.
     fn with<T>(&self, change: impl FnOnce(&mut State, Tick, &mut Vec<Waker>) -> T) -> T {
         let mut woken = Vec::new();
-        let result = {
+        let (result, due) = {
             let mut state = self.lock();
             let now = self.now();
-            change(&mut state, now, &mut woken)
+            (change(&mut state, now, &mut woken), state.is_due())
         };
+        self.ask_store(due);
         wake(woken);
         result
+    }
+
+    /// Something is to be asked of the store, if there is one.
+    #[inline]
+    #[cfg_attr(not(feature = "redis"), allow(clippy::unused_self, reason = "there is no store"))]
+    fn ask_store(&self, due: bool) {
+        #[cfg(feature = "redis")]
+        if due && let Some(link) = &self.link {
+            link.ring();
+        }
+        #[cfg(not(feature = "redis"))]
+        let _ = due;
     }
 }
 

@@ -91,6 +91,11 @@ impl Bucket {
         behind.ready_at(weight)
     }
 
+    /// The next start is not made before then.
+    pub(crate) fn hold_until(&mut self, at: Tick) {
+        self.empty_at = self.empty_at.max(at - self.one);
+    }
+
     /// Pays for a start.
     #[inline]
     pub(crate) fn charge(&mut self, weight: f64, now: Tick) {

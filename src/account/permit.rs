@@ -70,7 +70,12 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let (shared, grant) = (&self.account.shared, &self.grant);
         // to look at the clock takes as long as all the rest
-        if !shared.lock().finish_alone(grant) {
+        let (alone, due) = {
+            let mut state = shared.lock();
+            (state.finish_alone(grant), state.is_due())
+        };
+        shared.ask_store(due);
+        if !alone {
             shared.with(|state, now, woken| state.finish(grant, now, woken));
         }
     }

@@ -17,11 +17,13 @@ use super::headers::RequestLimit;
 use super::hold::{Hold, Remembered};
 use super::lane::{Lane, LaneKey, LaneMap, LaneName, Told};
 use super::learn::{Rate, Stamp};
+use super::lease::{Seat, Slot};
 use super::limits::{Counters, Limits, Load, Weights};
 use super::pace::Bucket;
 use super::pause::Pause;
 use super::queue::{Line, Place, Waiters};
 use super::size::{Experience, Size, Sizes};
+use super::store::{Sharing, Tie};
 use super::tick::Tick;
 use super::usage::Usage;
 use crate::classify::{Cause, Class, Delivery, Scope, Verdict};
@@ -56,6 +58,8 @@ pub(crate) enum Change {
     BreakerClosed,
     RateLearnt { per_second: f64 },
     CeilingLearnt { in_flight: u32 },
+    StoreLost,
+    StoreFound,
 }
 
 /// Changes, each in its lane.
@@ -71,6 +75,9 @@ pub(crate) struct Grant {
     pub(crate) pass: Pass,
     retry: bool,
     on_credit: bool,
+    /// It was lent by the store, and takes this place there.
+    lent: bool,
+    seat: Option<Seat>,
     /// It does not count as in flight any more.
     landed: bool,
 }
@@ -151,6 +158,8 @@ pub(crate) struct State {
     first_start: Option<Tick>,
     /// The pace of a cold pool.
     ramp: Option<Bucket>,
+    /// The store that others share, if there is one.
+    sharing: Option<Box<Sharing>>,
 }
 
 impl State {
@@ -173,6 +182,7 @@ impl State {
             timer: None,
             first_start: None,
             ramp,
+            sharing: None,
         }
     }
 
@@ -201,6 +211,7 @@ impl State {
             None => self.lanes.push(lane),
         }
         self.index.insert(key, slot);
+        self.ask_store();
         slot
     }
 
@@ -248,6 +259,7 @@ impl State {
             model,
             experience: Experience::default(),
             used_at: now,
+            tie: self.sharing.as_ref().map(|_| Box::new(Tie::default())),
         }
     }
 
@@ -316,6 +328,7 @@ impl State {
         if queue.waiting() == 1 {
             self.busy.push(lane);
         }
+        self.demand(lane);
         Some(place)
     }
 
@@ -538,15 +551,17 @@ impl State {
     #[inline]
     fn refresh(&mut self, lane: u32, now: Tick) {
         self.refresh_ramp(now);
+        let share = self.sharing.as_ref().map(|sharing| sharing.share());
         let Some(lane) = self.lanes.get_mut(lane as usize) else {
             return;
         };
         lane.rate.tick(lane.waiting() > 0, now);
-        lane.ceiling.tick(now);
-        match (
-            lane.rate.current(now).or_else(|| lane.pause.ramp(now)),
-            &mut lane.bucket,
-        ) {
+        lane.ceiling.tick(lane.beside(), now);
+        let rate = match share {
+            None => lane.rate.current(now).or_else(|| lane.pause.ramp(now)),
+            Some(share) => lane.shared_rate(share, now),
+        };
+        match (rate, &mut lane.bucket) {
             (Some(rate), Some(bucket)) => bucket.set_rate(rate, now),
             (Some(rate), None) => lane.bucket = Some(Bucket::new(rate, 1.0, now)),
             (None, _) => lane.bucket = None,
@@ -596,8 +611,11 @@ impl State {
         if let Some(until) = pause.filter(|until| until.since(now) > self.rules.max_pause) {
             return never(StopReason::PausedPastDeadline, Some(until), None);
         }
+        if self.lends(lane, weights, now) {
+            return self.when_lent(lane, weights, ahead, now);
+        }
         let model = lane.model.and_then(|model| self.models.get(model));
-        let lead = lane.rate.lead(now);
+        let lead = lane.lead(now);
         let mut of_lane = pause.unwrap_or_default().max(lane.rate.not_before(now));
         if let Some(bucket) = &lane.bucket {
             of_lane = of_lane.max(bucket.ready_at(1.0));
@@ -628,8 +646,9 @@ impl State {
     /// Takes all that a start takes.
     #[inline]
     fn grant(&mut self, slot: u32, weights: Weights, retry: bool, now: Tick) -> Option<Grant> {
+        let (lent, seat) = self.spend(slot, weights, now);
         let lane = self.lanes.get_mut(slot as usize)?;
-        let on_credit = lane.rate.lead(now) == Lead::Beside;
+        let on_credit = lane.lead(now) == Lead::Beside;
         if let Some(bucket) = &mut lane.bucket {
             bucket.charge(1.0, now);
         }
@@ -647,6 +666,8 @@ impl State {
             pass: lane.breaker.pass(now),
             retry,
             on_credit,
+            lent,
+            seat,
             landed: false,
         };
         if let Some(model) = lane.model.and_then(|model| self.models.get_mut(model)) {
@@ -697,7 +718,15 @@ impl State {
         if let Some(model) = model.and_then(|model| self.models.get_mut(model)) {
             model.counters.take_back(grant.weights, grant.on_credit, paid_at, now);
         }
-        self.finish(grant, now, woken);
+        let mut grant = *grant;
+        if grant.lent
+            && let Some(lane) = self.granted(&grant)
+            && let Some(tie) = &mut lane.tie
+        {
+            let seat = grant.seat.take();
+            tie.lease.take_back(Slot { due: paid_at, seat }, grant.weights);
+        }
+        self.finish(&grant, now, woken);
     }
 
     /// A request is over.
@@ -718,11 +747,18 @@ impl State {
 
     #[inline]
     fn let_go(&mut self, grant: &Grant) {
+        let mut news = false;
         if let Some(lane) = self.granted(grant) {
             lane.breaker.give_back(grant.pass);
+            if let Some(tie) = lane.tie.as_mut().filter(|_| grant.pass.is_probe()) {
+                (tie.circuit_changed, tie.news, news) = (true, true, true);
+            }
             if let Some(hold) = lane.hold.as_mut().filter(|hold| hold.is_probed_by(grant.stamp)) {
                 hold.give_back();
             }
+        }
+        if news {
+            self.ask_store();
         }
         if !grant.landed {
             self.land(grant);
@@ -736,6 +772,12 @@ impl State {
         if let Some(lane) = self.granted(grant) {
             model = lane.model;
             lane.ceiling.leave();
+            if let (Some(tie), Some(seat)) = (&mut lane.tie, grant.seat) {
+                tie.give_up(seat);
+            }
+        }
+        if grant.seat.is_some() {
+            self.ask_store();
         }
         self.ceiling.leave();
         if let Some(model) = model.and_then(|model| self.models.get_mut(model)) {
@@ -746,6 +788,12 @@ impl State {
     /// Tokens were other than reserved: gives back, or charges, the difference.
     fn correct(&mut self, grant: &Grant, over: Weights, now: Tick, woken: &mut Vec<Waker>) {
         self.counters.refund_tokens(over, now);
+        if let Some(lane) = self.granted(grant)
+            && let Some(tie) = &mut lane.tie
+            && grant.lent
+        {
+            tie.lease.refund(over);
+        }
         let model = self.granted(grant).and_then(|lane| lane.model);
         if let Some(model) = model.and_then(|model| self.models.get_mut(model)) {
             model.counters.refund_tokens(over, now);
@@ -773,6 +821,7 @@ impl State {
         let (longest, quota_hold) = (self.rules.longest_shared_hint, self.rules.quota_hold);
         let guesses = self.rules.guesses;
         let breaker = self.rules.breaker;
+        let processes = self.sharing.as_ref().map_or(1, |sharing| sharing.processes());
         let (cause, scope) = heard.verdict.map_or((Cause::Other, Scope::Unknown), |verdict| {
             (verdict.cause(), verdict.scope())
         });
@@ -799,7 +848,8 @@ impl State {
             let hint = verdict.server_delay().map(|delay| delay.duration());
             let pause = match (verdict.class(), verdict.cause(), verdict.scope()) {
                 (Class::Retryable, Cause::RateLimited, Scope::Concurrency) => {
-                    lane.ceiling.refused(heard.unasked, now);
+                    let beside = lane.elsewhere(processes);
+                    lane.ceiling.refused(heard.unasked.saturating_add(beside), now);
                     hint
                 }
                 // it is waited for by the one that got it, and teaches the others nothing
@@ -848,7 +898,24 @@ impl State {
                 },
             ));
         }
+        let opened_or_closed = |change: &Change| matches!(change, Change::BreakerOpened { .. } | Change::BreakerClosed);
+        let circuit_changed = changes.iter().any(|(_, change)| opened_or_closed(change));
         changes.extend(lane.news().map(|change| (grant.lane, change)));
+        if let Some(tie) = lane.tie.as_mut().filter(|_| !changes.is_empty()) {
+            tie.news = true;
+            tie.circuit_changed |= circuit_changed;
+        }
+        if let Some(sharing) = &mut self.sharing {
+            sharing.due |= !changes.is_empty();
+            if std::mem::take(&mut sharing.untold) {
+                let change = if sharing.away.is_some() {
+                    Change::StoreLost
+                } else {
+                    Change::StoreFound
+                };
+                changes.push((grant.lane, change));
+            }
+        }
         if let Some(until) = paused {
             self.turn_away(grant.lane, until, woken);
         }
@@ -922,6 +989,8 @@ impl State {
             pass: Pass::EARLY,
             retry: false,
             on_credit: false,
+            lent: false,
+            seat: None,
             landed: false,
         };
         if let Some(model) = lane.model.and_then(|model| self.models.get_mut(model)) {
@@ -1007,6 +1076,8 @@ impl Refusal {
         }
     }
 }
+
+mod shared;
 
 #[cfg(test)]
 mod tests;

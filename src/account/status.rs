@@ -15,8 +15,31 @@ pub struct AccountStatus {
     pub in_flight: u32,
     /// The most that may be, if that is limited.
     pub max_in_flight: Option<u32>,
+    /// How it stands to the others that share it.
+    pub store: StoreStatus,
     /// Each lane.
     pub lanes: Vec<LaneStatus>,
+}
+
+/// How an account stands to those that share it through a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum StoreStatus {
+    /// It is this process's own.
+    None,
+    /// So many processes share it, this one included.
+    #[non_exhaustive]
+    Shared {
+        /// As the store counted them last.
+        processes: u32,
+    },
+    /// The store is away, and this process keeps to its part of each limit.
+    #[non_exhaustive]
+    Away {
+        /// Those that are thought to share it; each takes four fifths of an equal part.
+        processes: u32,
+    },
 }
 
 /// What an account knows of one lane.
@@ -85,6 +108,15 @@ impl State {
         AccountStatus {
             in_flight,
             max_in_flight,
+            store: match self.sharing() {
+                None => StoreStatus::None,
+                Some(sharing) if sharing.away.is_some() => StoreStatus::Away {
+                    processes: sharing.processes(),
+                },
+                Some(sharing) => StoreStatus::Shared {
+                    processes: sharing.live,
+                },
+            },
             lanes: lanes.collect(),
         }
     }

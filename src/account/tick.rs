@@ -37,6 +37,15 @@ impl Tick {
         self.0.saturating_sub(earlier.0) as f64 / 1e9
     }
 
+    /// As a number of nanoseconds, for reckoning with another clock.
+    pub(crate) const fn nanos(self) -> i64 {
+        self.0
+    }
+
+    pub(crate) const fn of_nanos(nanos: i64) -> Self {
+        Self(nanos)
+    }
+
     /// This many seconds later (or earlier), rounded up: an admission a nanosecond early is one too many.
     #[inline]
     pub(crate) fn plus_seconds(self, seconds: f64) -> Self {

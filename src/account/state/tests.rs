@@ -7,7 +7,7 @@ use std::task::Wake;
 
 use proptest::prelude::*;
 
-use super::super::lane::{Asked, LaneNames};
+use super::super::lane::{Asked, Keyed, LaneNames};
 use super::*;
 use crate::retry_after::{DelaySource, ServerDelay};
 
@@ -66,7 +66,7 @@ struct Flight {
 struct World {
     state: State,
     now: Tick,
-    hasher: RandomState,
+    hasher: Keyed,
     names: LaneNames,
     waiting: Vec<Task>,
     flying: Vec<Flight>,
@@ -83,7 +83,7 @@ impl World {
         Self {
             state: State::new(rules, Tick::default()),
             now: Tick::default(),
-            hasher: RandomState::new(),
+            hasher: Keyed::Here(RandomState::new()),
             names: LaneNames {
                 by_credential: false,
                 by: None,

@@ -1,0 +1,493 @@
+//! How an account that others share spends what it has been lent, and what it asks and hears of their store. Knows no
+//! connection: what is asked goes out as data, and what is answered comes in as data.
+
+use super::super::breaker::Position;
+use super::super::lease::Lease;
+use super::super::store::{self, Order, Reply, Scope};
+use super::*;
+
+impl Lane {
+    /// How the next start may come before its turn, by what headers say; not at all where others hear the same.
+    #[inline]
+    pub(super) fn lead(&self, now: Tick) -> Lead {
+        match self.tie {
+            None => self.rate.lead(now),
+            Some(_) => Lead::None,
+        }
+    }
+
+    /// The pace of a lane that others share: all of it, or the part that is one's own.
+    #[cold]
+    pub(super) fn shared_rate(&mut self, share: f64, now: Tick) -> Option<f64> {
+        if let Some(tie) = &mut self.tie {
+            tie.forfeit(now);
+        }
+        let rate = self.rate.steady(now).or_else(|| self.pause.ramp(now))?;
+        Some(rate * share)
+    }
+
+    /// In flight elsewhere, as far as that is counted.
+    #[inline]
+    pub(super) fn beside(&self) -> u32 {
+        let everywhere = self.tie.as_ref().map_or(0, |tie| tie.everywhere);
+        everywhere.saturating_sub(self.ceiling.in_flight())
+    }
+
+    /// In flight elsewhere; where that is not counted, others are thought to have as many as this one.
+    pub(super) fn elsewhere(&self, processes: u32) -> u32 {
+        let counted = self.tie.as_ref().is_some_and(|tie| tie.everywhere > 0);
+        if counted {
+            self.beside()
+        } else {
+            self.ceiling.in_flight().saturating_mul(processes.saturating_sub(1))
+        }
+    }
+
+    /// Brings up to date what others are told of it; true if something is new.
+    fn tell(&mut self, now: Tick) -> bool {
+        let Some(tie) = &mut self.tie else { return false };
+        let facts = &mut tie.facts;
+        facts.pause = self.pause.until(now).map_or(Duration::ZERO, |until| until.since(now));
+        let mut new = false;
+        let rate = self.rate.told();
+        if rate.is_some() && rate != facts.rate.1 {
+            facts.rate = (facts.rate.0.next(), rate);
+            new = true;
+        }
+        if self.ceiling.learnt() != facts.ceiling.1 {
+            facts.ceiling = (facts.ceiling.0.next(), self.ceiling.learnt());
+            new = true;
+        }
+        if std::mem::take(&mut tie.circuit_changed) {
+            facts.circuit.0 = facts.circuit.0.next();
+            new = true;
+        }
+        facts.circuit.1 = self.breaker.circuit(now);
+        new
+    }
+}
+
+impl State {
+    /// Others share the account, through a store; so many at the least.
+    pub(crate) fn share(&mut self, fewest: u32) {
+        self.sharing = Some(Box::new(Sharing::new(fewest)));
+    }
+
+    pub(crate) fn sharing(&self) -> Option<&Sharing> {
+        self.sharing.as_deref()
+    }
+
+    /// Is there something to ask of the store? It is taken to be done.
+    #[inline]
+    pub(crate) fn is_due(&mut self) -> bool {
+        self.sharing
+            .as_mut()
+            .is_some_and(|sharing| std::mem::take(&mut sharing.due))
+    }
+
+    #[inline]
+    pub(super) fn ask_store(&mut self) {
+        if let Some(sharing) = &mut self.sharing {
+            sharing.due = true;
+        }
+    }
+
+    /// Is a start of such a lane one that has been, or must be, lent?
+    #[inline]
+    pub(super) fn lends(&self, lane: &Lane, weights: Weights, now: Tick) -> bool {
+        match (&lane.tie, &self.sharing) {
+            (Some(tie), Some(sharing)) if sharing.away.is_some() => tie.lease.ready_at(weights).is_some(),
+            (Some(_), Some(_)) => self.is_limited(lane, now),
+            _ => false,
+        }
+    }
+
+    /// Is there any limit on its starts that others spend of too?
+    fn is_limited(&self, lane: &Lane, now: Tick) -> bool {
+        let [account, model, own] = self.scopes(lane, now);
+        !(account.is_free() && model.is_free() && own.is_free())
+            || (self.rules.breaker && lane.breaker.position(now) != Position::Closed)
+    }
+
+    /// The limits that its starts keep to: the account's, its model's, its own.
+    fn scopes(&self, lane: &Lane, now: Tick) -> [Scope; 3] {
+        let model = lane.model.and_then(|model| self.rules.models.get(model));
+        [
+            Scope::of(&self.rules.limits),
+            model.map_or_else(Scope::default, |(_, limits)| Scope::of(limits)),
+            Scope {
+                starts: lane.rate.steady(now).or_else(|| lane.pause.ramp(now)),
+                in_flight: lane.ceiling.learnt(),
+                ..Scope::default()
+            },
+        ]
+    }
+
+    /// When a start that must be lent can be made.
+    pub(super) fn when_lent(&self, lane: &Lane, weights: Weights, ahead: Load, now: Tick) -> When {
+        let model = lane.model.and_then(|model| self.models.get(model));
+        let pause = lane.pause.until(now);
+        let mut at = pause.unwrap_or_default().max(lane.rate.not_before(now));
+        if let Some(ramp) = &self.ramp {
+            at = at.max(ramp.ready_at(1.0));
+        }
+        let lent = lane.tie.as_ref().and_then(|tie| tie.lease.ready_at(weights));
+        at = at.max(lent.unwrap_or_else(|| {
+            // no earlier than if nobody else were there
+            let alone = self.counters.ready_at(weights, ahead, Lead::None, now);
+            model.map_or(alone, |model| {
+                alone.max(model.counters.ready_at(weights, ahead, Lead::None, now))
+            })
+        }));
+        if at > now {
+            return When::At(at, Whose::Lane, at.min(pause.unwrap_or(now) + LOOK_AGAIN));
+        }
+        let room = lane.ceiling.has_room() && model.is_none_or(|model| model.ceiling.has_room());
+        if lent.is_none() || !room || !self.ceiling.has_room() {
+            return When::Later(Whose::Lane);
+        }
+        When::Now
+    }
+
+    /// Spends what was lent for a start: whether it was, and its place among those in flight.
+    #[inline]
+    pub(super) fn spend(&mut self, slot: u32, weights: Weights, now: Tick) -> (bool, Option<Seat>) {
+        match &self.sharing {
+            None => (false, None),
+            Some(_) => self.spend_lent(slot, weights, now),
+        }
+    }
+
+    #[cold]
+    fn spend_lent(&mut self, slot: u32, weights: Weights, now: Tick) -> (bool, Option<Seat>) {
+        let Some(lane) = self.lanes.get(slot as usize) else {
+            return (false, None);
+        };
+        let (lent, counted) = (self.lends(lane, weights, now), self.counts_flight(lane, now));
+        // one that was not used may not have heard for long
+        let listens = now.since(lane.used_at) >= store::LISTEN;
+        let Some(tie) = self.lanes.get_mut(slot as usize).and_then(|lane| lane.tie.as_mut()) else {
+            return (false, None);
+        };
+        if listens && let Some(sharing) = &mut self.sharing {
+            sharing.due = true;
+        }
+        if lent {
+            let spent = tie.lease.spend(weights);
+            self.demand(slot);
+            return (spent.is_some(), spent.and_then(|slot| slot.seat));
+        }
+        // while the store is away it is in flight all the same, and the store will be told
+        let seat = self
+            .sharing
+            .as_mut()
+            .filter(|_| counted)
+            .map(|sharing| sharing.seats(1));
+        let seat = seat.and_then(Seat::new);
+        tie.held.extend(seat);
+        (false, seat)
+    }
+
+    fn counts_flight(&self, lane: &Lane, now: Tick) -> bool {
+        self.scopes(lane, now).iter().any(|scope| scope.in_flight.is_some())
+    }
+
+    /// Somebody waits: if too little is lent for those that do, the store is asked.
+    #[inline]
+    pub(super) fn demand(&mut self, slot: u32) {
+        if self.sharing.is_some() {
+            self.demand_lent(slot);
+        }
+    }
+
+    #[cold]
+    fn demand_lent(&mut self, slot: u32) {
+        let head = self.head(slot).map(|(_, weights, _)| weights);
+        let Some(lane) = self.lanes.get(slot as usize) else {
+            return;
+        };
+        let Some(tie) = &lane.tie else { return };
+        let lent = tie.lease.len();
+        if (lent <= tie.low && lane.waiting() > lent) || head.is_some_and(|head| tie.lease.lacks(head)) {
+            self.ask_store();
+        }
+    }
+
+    /// What is to be asked of the store now, or when to look again.
+    pub(crate) fn next_order(&mut self, now: Tick) -> Result<Order, Tick> {
+        let Some(sharing) = &mut self.sharing else {
+            return Err(Tick::NEVER);
+        };
+        sharing.due = false;
+        if let Some(away) = sharing.away.filter(|away| now < away.retry_at) {
+            return Err(away.retry_at);
+        }
+        let (first, lanes) = (sharing.turn, self.lanes.len());
+        let mut next = Tick::NEVER;
+        for lane in 0..lanes {
+            let lane = (first + lane) % lanes;
+            match self.order(u32::try_from(lane).unwrap_or(u32::MAX), now) {
+                Ok(order) => {
+                    if let Some(sharing) = &mut self.sharing {
+                        sharing.turn = lane + 1;
+                    }
+                    return Ok(order);
+                }
+                Err(at) => next = next.min(at),
+            }
+        }
+        Err(next)
+    }
+
+    /// The same for one lane.
+    fn order(&mut self, slot: u32, now: Tick) -> Result<Order, Tick> {
+        self.refresh(slot, now);
+        let head = self.head(slot).map_or(Weights::default(), |(_, weights, _)| weights);
+        let newest = self.lanes.iter().map(|lane| lane.used_at).max();
+        let Some(lane) = self.lanes.get(slot as usize) else {
+            return Err(Tick::NEVER);
+        };
+        let [account_limit, model_limit, lane_limit] = self.scopes(lane, now);
+        let limited = self.is_limited(lane, now);
+        let model = lane.model.and_then(|model| self.rules.models.get(model));
+        let model = model.map(|(name, _)| Arc::from(name.as_str()));
+        let (live, away) = self
+            .sharing
+            .as_ref()
+            .map_or((1, false), |sharing| (sharing.live, sharing.away.is_some()));
+        let Some(lane) = self.lanes.get_mut(slot as usize) else {
+            return Err(Tick::NEVER);
+        };
+        let (load, waiting) = (lane.retries.load().and(lane.fresh.load()), lane.waiting());
+        let news = lane.tell(now);
+        let paused = lane.pause.until(now);
+        let in_use = waiting > 0 || lane.ceiling.in_flight() > 0 || now.since(lane.used_at) < store::IN_USE;
+        let spoken_of = in_use || now.since(lane.used_at) < store::FORGOTTEN || Some(lane.used_at) == newest;
+        let Some(tie) = &mut lane.tie else {
+            return Err(Tick::NEVER);
+        };
+        let mut order = Order {
+            lane: slot,
+            generation: lane.generation,
+            name: lane.key.number(),
+            model,
+            account_limit,
+            model_limit,
+            lane_limit,
+            wanted: 0,
+            each: Weights::default(),
+            top_up: Weights::default(),
+            settled: Weights::default(),
+            unused: 0,
+            facts: tie.facts,
+            first_seat: 0,
+            given_up: Vec::new(),
+            held: Vec::new(),
+            sent_at: now,
+        };
+        tie.news |= news;
+        let (lent, size) = (tie.lease.len(), Lease::size(order.rate(), live));
+        tie.low = size / 2;
+        if limited && waiting > lent && lent <= tie.low && paused.is_none() && !away {
+            order.wanted = size.min(waiting - lent);
+            let starts = f64::from(load.starts.max(1));
+            order.each = Weights {
+                input: load.weights.input / starts,
+                output: load.weights.output / starts,
+            };
+        } else if limited && lent > 0 && waiting > 0 && !away {
+            order.top_up = tie.lease.shortage(head);
+        }
+        // when: what is wanted and what is new at once, else from time to time, to hear what is new elsewhere
+        let together = tie.asked_at.map_or(now, |asked| asked + store::TOGETHER);
+        let wants = order.wanted > 0 || order.top_up != Weights::default();
+        let mut at = match (tie.asked_at, in_use, spoken_of) {
+            (None, _, _) => now,
+            (Some(asked), true, _) => asked + store::LISTEN,
+            (Some(asked), false, true) => asked + store::LISTEN_IDLE,
+            (Some(_), false, false) => Tick::NEVER,
+        };
+        if wants {
+            at = at.min(together.max(tie.again_at));
+        }
+        if tie.news {
+            at = at.min(together);
+        }
+        if at > now {
+            return Err(at);
+        }
+        tie.asked_at = Some(now);
+        tie.news = false;
+        order.facts = tie.facts;
+        if waiting == 0 && lent == 0 {
+            order.settled = tie.lease.settle();
+        }
+        order.unused = std::mem::take(&mut tie.unused);
+        order.given_up = std::mem::take(&mut tie.given_up);
+        if tie.renewed_at.is_none_or(|renewed| now.since(renewed) >= store::RENEW) {
+            tie.renewed_at = Some(now);
+            order.held.clone_from(&tie.held);
+        }
+        if order.takes_seats()
+            && let Some(sharing) = &mut self.sharing
+        {
+            order.first_seat = sharing.seats(order.wanted);
+        }
+        Ok(order)
+    }
+
+    /// The store has answered. True if it had been away.
+    pub(crate) fn receive(&mut self, order: &Order, reply: Reply, now: Tick, woken: &mut Vec<Waker>) -> bool {
+        let Some(sharing) = &mut self.sharing else {
+            return false;
+        };
+        let found = sharing.away.take().is_some();
+        sharing.live = reply.live.max(1);
+        let (processes, at) = (
+            sharing.processes(),
+            sharing.answered_at(reply.clock, order.sent_at, now),
+        );
+        if found {
+            sharing.untold = !sharing.untold;
+            self.divide(now);
+        }
+        self.take_in(order, reply, processes, at, now, woken);
+        self.demand(order.lane);
+        self.settle(now, woken);
+        found
+    }
+
+    /// What the store has lent to a lane, and says of it.
+    fn take_in(&mut self, order: &Order, reply: Reply, processes: u32, at: Tick, now: Tick, woken: &mut Vec<Waker>) {
+        let seats = order.takes_seats();
+        let Some(lane) = self.lanes.get_mut(order.lane as usize) else {
+            return;
+        };
+        if lane.generation != order.generation {
+            return;
+        }
+        lane.rate.is_one_of(processes);
+        let Some(tie) = &mut lane.tie else { return };
+        tie.again_at = reply.again.map_or(now, |again| at + again);
+        let seat = |offset: u32| Seat::new(order.first_seat.wrapping_add(offset)).filter(|_| seats);
+        let slots = reply.slots.iter().zip(0u32..).map(|(due, offset)| Slot {
+            due: at + *due,
+            seat: seat(offset),
+        });
+        tie.lease.lend(slots.clone(), order.each, order.rate());
+        tie.held.extend(slots.filter_map(|slot| slot.seat));
+        tie.lease.top_up(order.top_up, at + reply.charged);
+        tie.everywhere = if lane.ceiling.learnt().is_some() {
+            reply.in_flight
+        } else {
+            0
+        };
+        let (told, heard) = (&mut tie.facts, reply.facts);
+        if heard.rate.0 > told.rate.0 {
+            if let Some(learnt) = heard.rate.1 {
+                lane.rate.take_over(learnt, now);
+            }
+            told.rate = (heard.rate.0, lane.rate.told());
+        }
+        if heard.ceiling.0 > told.ceiling.0 {
+            lane.ceiling.adopt(heard.ceiling.1, now);
+            told.ceiling = heard.ceiling;
+        }
+        if self.rules.breaker && (heard.circuit.0 > told.circuit.0 || reply.probe) {
+            lane.breaker.adopt(heard.circuit.1, at, now);
+            if reply.probe {
+                lane.breaker.let_probe();
+            }
+            told.circuit = heard.circuit;
+        }
+        let until = at + heard.pause;
+        if !heard.pause.is_zero()
+            && lane
+                .pause
+                .until(now)
+                .is_none_or(|known| until > known + store::SAME_PAUSE)
+            && lane.pause.extend(until)
+        {
+            self.turn_away(order.lane, until, woken);
+        }
+    }
+
+    /// The store has not answered, or not as it should: whether it has done what it was asked is not known, and is taken to be
+    /// so. `phase` keeps those that lost it together from starting together. True if it had not been away before.
+    pub(crate) fn lose(&mut self, order: Order, phase: f64, now: Tick, woken: &mut Vec<Waker>) -> bool {
+        if let Some(tie) = self
+            .lanes
+            .get_mut(order.lane as usize)
+            .filter(|lane| lane.generation == order.generation)
+            .and_then(|lane| lane.tie.as_mut())
+        {
+            tie.news = true;
+            tie.renewed_at = None;
+            tie.unused = tie.unused.saturating_add(order.unused);
+            tie.given_up.extend(order.given_up);
+            if order.first_seat > 0 {
+                let seats = (order.first_seat..).take(order.wanted as usize);
+                tie.given_up.extend(seats.filter_map(Seat::new));
+            }
+        }
+        let Some(sharing) = &mut self.sharing else {
+            return false;
+        };
+        let lost = sharing.failed(now);
+        if lost {
+            sharing.untold = !sharing.untold;
+            self.divide(now);
+            self.begin_alone(phase, now);
+        }
+        self.settle(now, woken);
+        lost
+    }
+
+    /// Each limit is all for us, or the part of it that is while the store is away.
+    fn divide(&mut self, now: Tick) {
+        let Some(sharing) = &self.sharing else { return };
+        let share = sharing.share();
+        let among = sharing.away.map_or(1, |_| sharing.processes());
+        self.counters.share(&self.rules.limits, share, now);
+        self.ceiling.share(among);
+        for (model, (_, limits)) in self.models.iter_mut().zip(&self.rules.models) {
+            model.counters.share(limits, share, now);
+            model.ceiling.share(among);
+        }
+        for lane in &mut self.lanes {
+            lane.ceiling.share(among);
+        }
+    }
+
+    /// The first start that is not lent comes a part of the spacing after the last that was.
+    fn begin_alone(&mut self, phase: f64, now: Tick) {
+        let share = self.sharing.as_ref().map_or(1.0, |sharing| sharing.share());
+        let last = self.lanes.iter().filter_map(|lane| lane.tie.as_ref()?.lease.last_due());
+        let last = last.max().map_or(now, |last| last.max(now));
+        let hold = |bucket: &mut Bucket| bucket.hold_until(last.plus_seconds(phase / bucket.rate()));
+        let models = self.models.iter_mut().map(|model| &mut model.counters);
+        for counters in models.chain([&mut self.counters]) {
+            counters.requests.iter_mut().for_each(hold);
+        }
+        for bucket in self.lanes.iter_mut().filter_map(|lane| lane.bucket.as_mut()) {
+            bucket.set_rate(bucket.rate() * share, now);
+            hold(bucket);
+        }
+    }
+}
+
+impl Scope {
+    fn of(limits: &Limits) -> Self {
+        let tokens = |per_minute: f64| (per_minute / 60.0, (per_minute / 6.0).max(1.0));
+        Self {
+            starts: limits.requests_per_minute.map(|per_minute| per_minute / 60.0),
+            input: limits.input_tokens_per_minute.map(tokens),
+            output: limits.output_tokens_per_minute.map(tokens),
+            day: limits.requests_per_day,
+            in_flight: limits.max_concurrency,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
