@@ -19,6 +19,8 @@ use crate::replay::Outgoing;
 pub(crate) struct Above<'a> {
     operation: Option<&'a Current>,
     guard: Option<&'a Guard>,
+    /// What tells the request to the guard of a call in an operation, which counts by other marks.
+    guarded: Option<Fingerprint>,
     /// What an earlier call with the same extensions left.
     left: Option<GivenUp>,
     /// The call's place in the operation.
@@ -65,12 +67,16 @@ impl<'a> Above<'a> {
         (operation.is_some() || guard.is_some() || left.is_some()).then(|| {
             Box::new(Self {
                 operation,
-                // a call of an operation is known to whoever made it
-                guard: guard.filter(|_| operation.is_none()),
+                guard,
                 left,
                 ..Self::default()
             })
         })
+    }
+
+    /// The operation that it is a part of, if that is cancelled.
+    pub(crate) fn cancelled(&self) -> Option<&'a Current> {
+        self.operation.filter(|operation| operation.is_cancelled())
     }
 
     /// Asks what becomes of the request; what is a part of an operation gets its key.
@@ -81,27 +87,27 @@ impl<'a> Above<'a> {
         extensions: &mut Extensions,
         now: Instant,
     ) -> Known {
-        if let Some(guard) = self.guard {
-            self.print = Fingerprint::with_credential(outgoing.request());
-            let known = self.print.and_then(|print| guard.recall(print, now));
-            return known.map_or(Known::Nothing, |spent| Known::Spent(Box::new(spent)));
-        }
-        self.print = Fingerprint::of(outgoing.request());
+        let request = outgoing.request();
+        let Some(operation) = self.operation else {
+            self.print = Fingerprint::with_credential(request);
+            let known = self.print.and_then(|print| self.recall(print, extensions, now));
+            // one that is sent once leaves it to a layer above to send it again, whatever an earlier call left
+            self.print = self.print.filter(|_| self.guard.is_some() || policy.max_attempts > 1);
+            return known.map_or(Known::Nothing, Known::Spent);
+        };
+        // what is given up in an operation is known to whoever made it, but its success ends what the guard knows
+        self.guarded = self.guard.and_then(|_| Fingerprint::with_credential(request));
+        self.print = Fingerprint::of(request);
         let Some(print) = self.print else {
             return Known::Nothing;
         };
-        let Some(operation) = self.operation else {
-            return match self.left.take() {
-                Some(left) if left.print == print && now < left.until => {
-                    let spent = left.spent.clone();
-                    extensions.insert(left);
-                    Known::Spent(spent)
-                }
-                _ => Known::Nothing,
-            };
-        };
         match operation.claim(print, policy.max_attempts) {
-            Claimed::Spent(spent) => Known::Spent(spent),
+            Claimed::Spent(spent) => {
+                if let Some(count) = sdk_retry_count(request.headers()) {
+                    operation.note_sdk_retry(count);
+                }
+                Known::Spent(spent)
+            }
             Claimed::Resumed(entry, standing, key) => {
                 self.entry = Some(entry);
                 self.mark = standing.outcome.mark();
@@ -121,6 +127,20 @@ impl<'a> Above<'a> {
         }
     }
 
+    /// What became of an equal request, in the memory of the guard or of whoever passes the extensions on.
+    fn recall(&mut self, print: Fingerprint, extensions: &mut Extensions, now: Instant) -> Option<Box<Spent>> {
+        if let Some(guard) = self.guard {
+            return guard.recall(print, now).map(Box::new);
+        }
+        let left = self
+            .left
+            .take()
+            .filter(|left| left.print == print && now < left.until)?;
+        let spent = left.spent.clone();
+        extensions.insert(left);
+        Some(spent)
+    }
+
     /// The request has the key that goes with the call.
     pub(crate) fn note_key(&self, outgoing: &Outgoing, policy: &RetryPolicy) {
         if let Some((operation, entry)) = self.operation.zip(self.entry) {
@@ -130,7 +150,7 @@ impl<'a> Above<'a> {
 
     /// The request failed, and is still whole: the last attempt will take it along.
     pub(crate) fn note_request(&mut self, outgoing: &Outgoing) {
-        self.print = self.print.or_else(|| Fingerprint::of(outgoing.whole()?));
+        self.print = self.print.or_else(|| Fingerprint::with_credential(outgoing.whole()?));
     }
 
     /// The call ended so: as much of a refusal as is here is kept, if anybody would know the request again.
@@ -152,12 +172,19 @@ impl<'a> Above<'a> {
         let Self {
             operation,
             guard,
+            guarded,
             entry,
             mark,
             print,
             last,
             ..
         } = self;
+        let stand = Stand::of(&standing.outcome);
+        // one that was not sent has heard nothing new
+        let answered = stand == Stand::Over && standing.outcome.sends() > 0;
+        if let Some((guard, print)) = guard.zip(guarded.or(print)).filter(|_| answered) {
+            guard.forget(print);
+        }
         if let Some(operation) = operation {
             operation.record(&standing.outcome.since(mark), standing.begun);
             if let Some(entry) = entry {
@@ -165,21 +192,15 @@ impl<'a> Above<'a> {
             }
             return;
         }
-        let Some(print) = print else {
+        let Some(print) = print.filter(|_| stand == Stand::GivenUp) else {
             return;
         };
-        let stand = Stand::of(&standing.outcome);
         let spent = Spent { standing, last };
-        match (guard, stand) {
-            (Some(guard), Stand::GivenUp) => guard.remember(print, spent, now),
-            (Some(guard), Stand::Over) => guard.forget(print),
-            (None, Stand::GivenUp) => {
-                if let Some(until) = now.checked_add(spent.window(WINDOW)) {
-                    let spent = Box::new(spent);
-                    extensions.insert(GivenUp { print, spent, until });
-                }
-            }
-            (None, Stand::Over) | (_, Stand::Open) => {}
+        if let Some(guard) = guard {
+            guard.remember(print, spent, now);
+        } else if let Some(until) = now.checked_add(spent.window(WINDOW)) {
+            let spent = Box::new(spent);
+            extensions.insert(GivenUp { print, spent, until });
         }
     }
 }

@@ -79,11 +79,13 @@ struct Running;
 
 /// Why nothing is sent at all.
 #[derive(Debug)]
-pub(crate) enum Barred {
+pub(crate) enum Barred<'a> {
     /// The same request had been given up before.
     Spent(Box<Spent>),
     /// The operation's time is over.
     Late,
+    /// The operation is cancelled.
+    Cancelled(&'a Current),
 }
 
 /// One call, from its first look at the request to its outcome.
@@ -100,6 +102,10 @@ pub(crate) struct Call<'a> {
     begun: Instant,
     first_send: Option<Instant>,
     last_send: Instant,
+    /// When the wait began that it is in.
+    waiting: Option<Instant>,
+    /// When the next attempt is due, if it waits for that, or did when it was cut off.
+    due: Option<Deadline>,
     /// How far the call has come: the end of its last attempt or wait. To look at the clock takes as long as much else.
     reached: Instant,
     /// The time of day when the last attempt ended: what an absolute delay is measured from.
@@ -153,6 +159,8 @@ impl<'a> Call<'a> {
             begun,
             first_send: None,
             last_send: begun,
+            waiting: None,
+            due: None,
             reached: begun,
             received_at: SystemTime::UNIX_EPOCH,
             refused_until: None,
@@ -164,7 +172,7 @@ impl<'a> Call<'a> {
 
     /// Gives the request its idempotency key, and asks whoever may know it from an earlier send what becomes of this one.
     #[inline]
-    pub(crate) fn claim(&mut self, outgoing: &mut Outgoing) -> Option<Barred> {
+    pub(crate) fn claim(&mut self, outgoing: &mut Outgoing) -> Option<Barred<'a>> {
         if self.above.is_some() || self.outcome.sdk_retry_count().is_some() {
             return self.claim_above(outgoing);
         }
@@ -174,7 +182,10 @@ impl<'a> Call<'a> {
 
     /// The same where there is somebody to ask.
     #[cold]
-    fn claim_above(&mut self, outgoing: &mut Outgoing) -> Option<Barred> {
+    fn claim_above(&mut self, outgoing: &mut Outgoing) -> Option<Barred<'a>> {
+        if let Some(cancelled) = self.above.as_ref().and_then(|above| above.cancelled()) {
+            return Some(Barred::Cancelled(cancelled));
+        }
         if let Some(count) = self.outcome.sdk_retry_count() {
             self.tell(|call| Event::SdkRetry { call, count });
         }
@@ -202,6 +213,7 @@ impl<'a> Call<'a> {
         }
         (self.begun, self.first_send) = (standing.begun, standing.first_send);
         self.received_at = standing.received_at;
+        self.due = standing.due;
         self.deadline = self
             .deadline
             .or_earlier(Deadline::after(self.begun, self.policy.total_deadline));
@@ -234,11 +246,10 @@ impl<'a> Call<'a> {
         let asked = Asked::of(request);
         let mut start = pin!(account.admit_call(&asked, || account.size(request), retry, bound));
         // what does not wait at all has not waited for the moment that it takes to ask
-        let (clock, mut began) = (self.clock(), None);
         let mut admitted = poll_fn(|cx| {
             let polled = start.as_mut().poll(cx);
-            if polled.is_pending() && began.is_none() {
-                began = Some(clock.now());
+            if polled.is_pending() && self.waiting.is_none() {
+                self.waiting = Some(self.clock().now());
                 self.tell(|call| Event::Queued {
                     call,
                     attempt: self.outcome.sends().saturating_add(1),
@@ -247,10 +258,7 @@ impl<'a> Call<'a> {
             polled
         })
         .await;
-        if let Some(began) = began {
-            self.reached = clock.now();
-            self.outcome.add_wait(self.reached.saturating_duration_since(began));
-        }
+        self.end_wait();
         if let Ok(permit) = &mut admitted {
             self.keep(permit, outgoing);
         }
@@ -512,11 +520,45 @@ impl<'a> Call<'a> {
             wait,
             verdict: *verdict,
         });
-        let start = self.clock().now();
-        let end = Deadline::after(start, Some(wait)).or_earlier(self.deadline);
+        self.due = Some(Deadline::after(self.clock().now(), Some(wait)));
+        self.wait_until_due().await;
+    }
+
+    /// Waits out what was left of a wait when an earlier part of the call was cut off in it: nothing that the server said is
+    /// shortened by that.
+    pub(crate) async fn wait_on(&mut self) {
+        let rest = self.due.and_then(|due| due.remaining(self.clock().now()));
+        if let (Some(wait), Some(verdict)) = (rest, self.outcome.verdict().copied()) {
+            let attempt = self.outcome.sends();
+            self.tell(|call| Event::Waiting {
+                call,
+                attempt,
+                wait,
+                verdict,
+            });
+        }
+        self.wait_until_due().await;
+    }
+
+    async fn wait_until_due(&mut self) {
+        self.waiting = Some(self.clock().now());
+        let end = self.due.unwrap_or_default().or_earlier(self.deadline);
         end.cut(self.clock(), std::future::pending::<()>()).await;
-        self.reached = self.clock().now();
-        self.outcome.add_wait(self.reached.saturating_duration_since(start));
+        self.due = None;
+        self.end_wait();
+    }
+
+    /// Is it in a wait that began before it went on?
+    pub(crate) fn is_early(&self) -> bool {
+        self.due.is_some_and(|due| !due.is_past(self.clock().now()))
+    }
+
+    /// Notes the wait that it is in, if it is in one: as long as it was, also if it was cut off.
+    fn end_wait(&mut self) {
+        if let Some(began) = self.waiting.take() {
+            self.reached = self.clock().now();
+            self.outcome.add_wait(self.reached.saturating_duration_since(began));
+        }
     }
 
     /// The end of the call: what the caller gets, with the outcome on it.
@@ -553,12 +595,21 @@ impl<'a> Call<'a> {
     }
 
     /// The end of a call that is not sent at all: with the last result of the same request, or with an error.
-    pub(crate) fn end_barred(mut self, barred: Barred, outgoing: &Outgoing) -> Result<Response> {
-        let Barred::Spent(spent) = barred else {
-            self.close(StopReason::DeadlinePassed);
-            return Err(Error::middleware(RetryError::Refused {
-                outcome: self.outcome.clone().into(),
-            }));
+    pub(crate) fn end_barred(mut self, barred: Barred<'_>, outgoing: &Outgoing) -> Result<Response> {
+        let spent = match barred {
+            Barred::Spent(spent) => spent,
+            Barred::Late => {
+                self.close(StopReason::DeadlinePassed);
+                return Err(Error::middleware(RetryError::Refused {
+                    outcome: self.outcome.clone().into(),
+                }));
+            }
+            Barred::Cancelled(operation) => {
+                self.close(StopReason::Cancelled);
+                // the operation hears of it first
+                drop(self);
+                return Err(operation.cancelled_call());
+            }
         };
         // it does nothing of its own, and leaves what is known as it is
         self.above = None;
@@ -661,6 +712,7 @@ impl<'a> Call<'a> {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         if !self.outcome.has_ended() {
+            self.end_wait();
             self.reached = self.clock().now();
             self.close(StopReason::Cancelled);
         }
@@ -673,6 +725,7 @@ impl Drop for Call<'_> {
                 begun: self.begun,
                 first_send: self.first_send,
                 received_at: self.received_at,
+                due: self.due,
             };
             above.settle(standing, self.extensions, self.parts.clock.now());
         }

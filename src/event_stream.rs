@@ -52,17 +52,28 @@ impl Events {
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
-        match (field, &mut self.data) {
-            ("event", _) => self.name = Some(value.to_owned()),
-            ("data", Some(data)) => {
-                data.push('\n');
-                data.push_str(value);
+        match field {
+            "event" => self.name = Some(value.to_owned()),
+            "data" => self.add(value),
+            // not of the standard: so llama.cpp wrote an error until September 2025 (its pull request 16109)
+            "error" if value.starts_with('{') => {
+                self.name = Some("error".to_owned());
+                self.add(value);
             }
-            ("data", data @ None) => *data = Some(value.to_owned()),
             // a comment, an id, a time to reconnect after, or what nobody knows
             _ => {}
         }
         None
+    }
+
+    fn add(&mut self, value: &str) {
+        match &mut self.data {
+            Some(data) => {
+                data.push('\n');
+                data.push_str(value);
+            }
+            None => self.data = Some(value.to_owned()),
+        }
     }
 
     /// An event without data is none to a browser; but a name may be all that a ping or an error has.
@@ -116,6 +127,15 @@ mod tests {
         }
         let mixed = b"data: a\r\ndata: b\rdata: c\n\r\n\rdata: d\n\n";
         assert_eq!(events(mixed), [event(None, "a\nb\nc"), event(None, "d")]);
+    }
+
+    #[test]
+    fn an_error_in_a_field_of_its_own_is_an_event_of_that_name() {
+        assert_eq!(
+            events(b"error: {\"code\":500}\n\ndata: [DONE]\n\n"),
+            [event("error", "{\"code\":500}"), event(None, "[DONE]")]
+        );
+        assert_eq!(events(b"error: what a sentence says\n\n"), []);
     }
 
     #[test]

@@ -36,7 +36,7 @@ struct GivenUp {
 impl GivenUp {
     fn size(&self) -> usize {
         match &self.spent.last {
-            Last::Answer(answer) => answer.body.len(),
+            Last::Answer(answer) => answer.size(),
             Last::Status(..) | Last::Nothing => 0,
         }
     }

@@ -10,6 +10,7 @@ use reqwest::Request;
 
 use crate::account::{Remembered, hash_credential};
 use crate::classify::Verdict;
+use crate::clock::Deadline;
 use crate::outcome::{Outcome, StopReason};
 
 /// What tells requests apart: a keyed hash, so that nothing of them is kept. The key is the process's own.
@@ -50,6 +51,8 @@ pub(crate) struct Standing {
     pub(crate) begun: Instant,
     pub(crate) first_send: Option<Instant>,
     pub(crate) received_at: SystemTime,
+    /// When its next attempt is due, if it was cut off in the wait for that.
+    pub(crate) due: Option<Deadline>,
 }
 
 /// What a further send of a request that was given up is answered with.
@@ -237,6 +240,7 @@ mod tests {
             begun: Instant::now(),
             first_send: None,
             received_at: SystemTime::UNIX_EPOCH,
+            due: None,
         }
     }
 

@@ -11,7 +11,7 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next, Result};
 
 use crate::account::Account;
-use crate::call::Call;
+use crate::call::{Barred, Call};
 use crate::classify::Classifier;
 use crate::clock::{Clock, TokioClock};
 use crate::decide::Decision;
@@ -245,6 +245,12 @@ fn run(
         outgoing.prepare(policy, call.deadline, call.clock()).await;
         if let Some(barred) = call.claim(&mut outgoing) {
             return call.end_barred(barred, &outgoing);
+        }
+        if call.is_early() {
+            Box::pin(call.wait_on()).await;
+            if call.deadline.is_past(call.clock().now()) {
+                return call.end_barred(Barred::Late, &outgoing);
+            }
         }
         loop {
             let mut permit = match call.admit_unasked(&outgoing) {

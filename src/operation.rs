@@ -1,17 +1,17 @@
 //! One logical call over all sends of it, through the loops of whatever SDK stands above: who is in scope, what was set,
 //! how it is cancelled. What became of its requests is the ledger's to know.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 use reqwest::Request;
 use reqwest_middleware::Error;
-use task_local_extensions::{get_local_item, set_local_item};
 use tokio::sync::watch;
 
 use crate::clock::Deadline;
@@ -50,7 +50,8 @@ use crate::policy::RetryPolicy;
 ///   [`OperationSpent`](crate::StopReason::OperationSpent);
 /// * after an **answer that is not retryable** (a success, a wrong parameter) the next equal send is a new call: polling a
 ///   job, asking a model twice. If the policy generates idempotency keys, it gets a new one;
-/// * a call whose future was **dropped** (an SDK's timeout) goes on where it was: its sends count.
+/// * a call whose future was **dropped** (an SDK's timeout) goes on where it was: its sends count, and a wait that it was in
+///   is waited out.
 ///
 /// Different requests inside one scope (an agent's steps, pages) are calls of their own under the shared deadline, and so
 /// are equal ones in flight together. A request whose body is a stream cannot be told from another and is a call of its
@@ -58,7 +59,7 @@ use crate::policy::RetryPolicy;
 ///
 /// # What carries it
 ///
-/// The scope is a task-local item: it reaches every send that *begins* while the future in [`scope`](Self::scope) is
+/// The scope is task-local: it reaches every send that *begins* while the future in [`scope`](Self::scope) is
 /// polled, through any SDK that hides its request builder, through `join_all`, streams of futures and a
 /// `tower::buffer::Buffer`. A send that has begun keeps it wherever it is polled. It is not inherited by a task that is
 /// spawned inside: clone the operation into it.
@@ -123,10 +124,11 @@ impl Operation {
     /// of the first request whose method is not idempotent, unless that brings a key of its own; other requests inside do
     /// not get it, since a key stands for one effect. Ambiguous failures of that request may then be sent again.
     ///
-    /// Bytes that cannot stand in a header (RFC 9110, 5.5) are written as `%` and two digits.
+    /// Bytes that cannot stand in a header (RFC 9110, 5.5) are written as `%` and two digits. A blank key is none: no server
+    /// would tell anything by it.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl AsRef<str>) -> Self {
-        self.settings.idempotency_key = Some(as_header(key.as_ref()));
+        self.settings.idempotency_key = Some(key.as_ref().trim()).filter(|key| !key.is_empty()).map(as_header);
         self
     }
 
@@ -213,17 +215,16 @@ pub(crate) struct Current {
     outer: Option<Arc<Self>>,
 }
 
-/// The one item of ours among a task's. The program's own stay where they are: a map of ours would hide them.
-#[derive(Clone)]
-struct Item(Option<Arc<Current>>);
+thread_local! {
+    /// The innermost operation of what runs on this thread. An item in the task's own map would be hidden by a program that
+    /// gives a part of it another map.
+    static CURRENT: RefCell<Option<Arc<Current>>> = const { RefCell::new(None) };
+}
 
 impl Current {
     /// The innermost operation of the running task.
     pub(crate) fn get() -> Option<Arc<Self>> {
-        match at_once(get_local_item::<Item>()) {
-            Some(Some(Item(current))) => current,
-            Some(None) | None => None,
-        }
+        CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
     }
 
     /// From the inside to the outside.
@@ -286,12 +287,26 @@ impl Current {
         self.outermost().state().ledger.settle(entry, standing, last);
     }
 
-    /// Adds what a call did to the outcome of each operation that it was a part of.
+    /// Adds what a call did to the outcome of each operation that it was a part of: once, also where an operation has been
+    /// scoped in itself.
     pub(crate) fn record(&self, part: &Outcome, begun: Instant) {
         for current in self.chain() {
+            let mut around = current.chain().skip(1);
+            if around.any(|outer| Arc::ptr_eq(&outer.operation.shared, &current.operation.shared)) {
+                continue;
+            }
             let mut state = current.operation.shared.state();
             let offset = begun.saturating_duration_since(state.begun.unwrap_or(begun));
             state.outcome.get_or_insert_with(Outcome::begun).absorb(part, offset);
+        }
+    }
+
+    /// An SDK's own loop says that it repeats a request that is known already.
+    pub(crate) fn note_sdk_retry(&self, count: u32) {
+        for current in self.chain() {
+            if let Some(outcome) = &mut current.operation.shared.state().outcome {
+                outcome.note_sdk_retry(count);
+            }
         }
     }
 
@@ -313,9 +328,17 @@ impl Current {
         .await;
     }
 
-    /// Runs a call until one of the operations is cancelled: it is dropped then, which is all that a cancel takes.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.chain().any(|current| *current.operation.shared.cancelled.borrow())
+    }
+
+    /// Runs a call until one of the operations is cancelled: it is dropped then, which is all that a cancel takes. It begins
+    /// in any case, so that one that is refused is told like any other.
     pub(crate) async fn until_cancelled<T>(&self, call: impl Future<Output = T>) -> Option<T> {
         let mut call = pin!(call);
+        if let Poll::Ready(output) = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await {
+            return Some(output);
+        }
         tokio::select! {
             biased;
             () = self.cancelled() => None,
@@ -346,27 +369,18 @@ struct Scope {
 
 impl Scope {
     fn enter(current: Arc<Current>) -> Self {
-        let before = Current::get();
-        put(Some(current));
-        Self { before }
+        let before = CURRENT.try_with(|place| place.replace(Some(current)));
+        Self {
+            before: before.ok().flatten(),
+        }
     }
 }
 
 impl Drop for Scope {
     fn drop(&mut self) {
-        put(self.before.take());
-    }
-}
-
-fn put(current: Option<Arc<Current>>) {
-    at_once(set_local_item(Item(current)));
-}
-
-/// These futures wait for nothing: they are async for the sake of their home in a task alone.
-fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
-    match pin!(future).as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
+        // where the thread ends there is nobody left to see it
+        let ours = CURRENT.try_with(|place| place.replace(self.before.take()));
+        drop(ours);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The request side: can it be sent again, and may it? Knows methods, paths and the idempotency key; knows no answer.
 
-use http::{HeaderValue, Method, header};
+use http::{HeaderValue, Method};
 use reqwest::{Request, Url};
 use serde_json::Value;
 
@@ -56,9 +56,10 @@ impl Outgoing {
         }
     }
 
-    /// The key that the request brings.
+    /// The key that the request brings. A blank one is none: no server would tell anything by it.
     pub(crate) fn key(&self, policy: &RetryPolicy) -> Option<&HeaderValue> {
-        self.request.headers().get(policy.idempotency_key.name())
+        let key = self.request.headers().get(policy.idempotency_key.name());
+        key.filter(|key| !key.as_bytes().trim_ascii().is_empty())
     }
 
     /// Gives the request this idempotency key.
@@ -75,14 +76,10 @@ impl Outgoing {
     }
 
     fn give_new_key(&mut self, policy: &RetryPolicy) {
-        let request = &mut self.request;
-        if !request.method().is_idempotent() {
+        if !self.method().is_idempotent() && self.key(policy).is_none() {
             let key = uuid::Uuid::new_v4().hyphenated().to_string();
-            if let (header::Entry::Vacant(entry), Ok(key)) = (
-                request.headers_mut().entry(policy.idempotency_key.name()),
-                HeaderValue::try_from(key),
-            ) {
-                entry.insert(key);
+            if let Ok(key) = HeaderValue::try_from(key) {
+                self.set_key(policy, key);
             }
         }
     }
@@ -111,7 +108,7 @@ impl Outgoing {
         let request = &self.request;
         let harmless = || {
             request.method().is_idempotent()
-                || request.headers().contains_key(policy.idempotency_key.name())
+                || self.key(policy).is_some()
                 || match policy.replay {
                     Replay::Always => true,
                     Replay::Inference => is_inference(request),

@@ -7,6 +7,8 @@ use std::time::Duration;
 use reqwest_ai_retry::{Account, Backoff, GiveUp, Operation, RetryMiddleware, RetryPolicy};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 
+use crate::gateway::Guard;
+
 /// Sends in all that our middleware is configured for: its default.
 pub const MAX_ATTEMPTS: u32 = 5;
 
@@ -47,7 +49,11 @@ impl Connections {
             .backoff(Backoff::constant(Duration::from_millis(10)));
         let retry = RetryMiddleware::builder();
         let retry = match arrangement {
-            Arrangement::AsItComes | Arrangement::Stopped | Arrangement::Gateway => None,
+            Arrangement::AsItComes
+            | Arrangement::Stopped
+            | Arrangement::Gateway
+            | Arrangement::GatewayStopped
+            | Arrangement::GatewayGuarded => None,
             Arrangement::Stacked => Some(retry.policy(policy).account(forgetful())),
             Arrangement::StackedErrors => Some(retry.policy(policy.give_up(GiveUp::Error)).account(forgetful())),
             Arrangement::Ours | Arrangement::InOperation => Some(retry.policy(policy)),
@@ -55,7 +61,7 @@ impl Connections {
         };
         SetUp {
             own_retries: match arrangement {
-                Arrangement::Stopped | Arrangement::Ours => OwnRetries::Off,
+                Arrangement::Stopped | Arrangement::Ours | Arrangement::GatewayStopped => OwnRetries::Off,
                 _ => OwnRetries::On,
             },
             client: retry.map(|retry| ClientBuilder::new(self.ours.clone()).with(retry.build()).build()),
@@ -98,13 +104,17 @@ pub enum Arrangement {
     InOperation,
     /// Its own retries, over our middleware with `outer_retry_guard`.
     Guarded,
-    /// Its own retries and client, pointed at our gateway with `give_up = "error"` and `outer_retry_guard`.
+    /// Its own retries and client, through our gateway.
     Gateway,
+    /// Its own retries stopped, through our gateway.
+    GatewayStopped,
+    /// Its own retries and client, through our gateway with `outer_retry_guard`.
+    GatewayGuarded,
 }
 
 impl Arrangement {
-    /// All of them, in the order of the table.
-    pub const ALL: [Self; 8] = [
+    /// All of them.
+    pub const ALL: [Self; 10] = [
         Self::AsItComes,
         Self::Stopped,
         Self::Stacked,
@@ -113,13 +123,26 @@ impl Arrangement {
         Self::InOperation,
         Self::Guarded,
         Self::Gateway,
+        Self::GatewayStopped,
+        Self::GatewayGuarded,
     ];
+
+    /// The gateway that the SDK's base URL leads to, if it is one of ours.
+    pub const fn gateway(self) -> Option<Guard> {
+        match self {
+            Self::Gateway | Self::GatewayStopped => Some(Guard::Off),
+            Self::GatewayGuarded => Some(Guard::On),
+            _ => None,
+        }
+    }
 
     /// How many sends it must cost to ask a server that always fails, if that is promised.
     pub const fn promise(self) -> Option<usize> {
         match self {
-            Self::AsItComes | Self::Stopped | Self::Stacked | Self::StackedErrors => None,
-            Self::Ours | Self::InOperation | Self::Guarded | Self::Gateway => Some(MAX_ATTEMPTS as usize),
+            Self::AsItComes | Self::Stopped | Self::Stacked | Self::StackedErrors | Self::Gateway => None,
+            Self::Ours | Self::InOperation | Self::Guarded | Self::GatewayStopped | Self::GatewayGuarded => {
+                Some(MAX_ATTEMPTS as usize)
+            }
         }
     }
 

@@ -34,7 +34,7 @@ impl Dialect {
             Self::OpenAi => format!(
                 r#"{{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{{"index":0,"finish_reason":"stop","message":{{"role":"assistant","content":"{TEXT}"}}}}],"usage":{USAGE}}}"#
             ),
-            Self::Responses => response(),
+            Self::Responses => responses(TEXT),
             Self::Anthropic => format!(
                 r#"{{"id":"m","type":"message","role":"assistant","model":"m","content":[{{"type":"text","text":"{TEXT}"}}],"stop_reason":"end_turn","stop_sequence":null,"usage":{{"input_tokens":1,"output_tokens":1}}}}"#
             ),
@@ -67,18 +67,23 @@ impl Dialect {
             }
             Self::Responses => {
                 let delta = |text: &str| {
-                    let data = format!(
-                        r#"{{"type":"response.output_text.delta","item_id":"o","output_index":0,"content_index":0,"delta":"{text}"}}"#
-                    );
-                    event("response.output_text.delta", &data)
+                    event(
+                        "response.output_text.delta",
+                        &format!(
+                            r#"{{"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"{text}"}}"#
+                        ),
+                    )
                 };
-                let whole = response();
                 sse([
+                    event(
+                        "response.created",
+                        r#"{"type":"response.created","response":{"id":"r","output":[]}}"#,
+                    ),
                     delta(first),
                     delta(second),
                     event(
                         "response.completed",
-                        &format!(r#"{{"type":"response.completed","response":{whole}}}"#),
+                        &format!(r#"{{"type":"response.completed","response":{}}}"#, responses(TEXT)),
                     ),
                 ])
             }
@@ -184,9 +189,9 @@ impl Dialect {
 
 const USAGE: &str = r#"{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}"#;
 
-fn response() -> String {
+fn responses(text: &str) -> String {
     format!(
-        r#"{{"id":"r","object":"response","created_at":1,"status":"completed","model":"m","output":[{{"type":"message","id":"o","status":"completed","role":"assistant","content":[{{"type":"output_text","text":"{TEXT}","annotations":[]}}]}}],"usage":{{"input_tokens":1,"output_tokens":1,"total_tokens":2}}}}"#
+        r#"{{"id":"r","object":"response","created_at":1,"status":"completed","model":"m","output":[{{"type":"message","id":"m","role":"assistant","status":"completed","content":[{{"type":"output_text","text":"{text}","annotations":[]}}]}}]}}"#
     )
 }
 

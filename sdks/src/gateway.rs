@@ -1,112 +1,124 @@
-//! The gateway as a process of its own, as users run it, before the servers that are asked through it. Knows no SDK.
+//! `reqwest-ai-retry-gateway` as its users run it: a process of its own that an SDK's base URL leads to. Knows no SDK and
+//! counts nothing.
 
 use std::env;
-use std::fmt::Write as _;
-use std::fs;
-use std::io::{self, BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
 
 use crate::arrangement::MAX_ATTEMPTS;
 
-const PACKAGE: &str = "reqwest-ai-retry-gateway";
+/// The workspace that the program is built in.
+const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
 
-/// A running gateway; dropping it ends it.
+/// The program, built.
 #[derive(Debug)]
-pub struct Gateway {
-    child: Child,
-    address: String,
-    // what it writes to must stay open
-    _stdout: BufReader<ChildStdout>,
+pub struct Program(PathBuf);
+
+/// Whether the gateway answers repeats after a give-up from memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guard {
+    /// It does not, which is the default.
+    Off,
+    /// For a minute.
+    On,
 }
 
-impl Gateway {
-    /// Builds it if need be and starts it, with one upstream for each of these addresses, the first being its default.
+/// A gateway before one server; dropping it ends it.
+#[derive(Debug)]
+pub struct Running {
+    address: String,
+    _child: Child,
+}
+
+impl Program {
+    /// Builds it with the cargo that runs this, or else with the one of the path. A library of the gateway would do without,
+    /// but it has none, since nobody but this would use it.
     ///
     /// # Errors
     ///
-    /// If it cannot be built, or does not come up.
-    pub fn before<'a>(upstreams: impl Iterator<Item = &'a str>) -> io::Result<Self> {
-        let mut config = String::from("listen = \"127.0.0.1:0\"\naccess_log = false\nlog = \"error\"\n");
-        let _ = writeln!(config, "default_upstream = \"{}\"", name(0));
-        for (number, url) in upstreams.enumerate() {
-            let name = name(number);
-            let _ = write!(
-                config,
-                "[upstreams.{name}]\n\
-                 url = \"{url}\"\n\
-                 outer_retry_guard = \"1m\"\n\
-                 policy.give_up = \"error\"\n\
-                 policy.max_attempts = {MAX_ATTEMPTS}\n\
-                 policy.backoff = {{ growth = \"constant\", base = \"10ms\", min = \"10ms\", max = \"10ms\" }}\n"
-            );
+    /// If cargo fails.
+    pub fn build() -> Result<Self, String> {
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let built = std::process::Command::new(cargo)
+            .args(["build", "--quiet", "--locked", "--manifest-path", MANIFEST])
+            .args(["--package", "reqwest-ai-retry-gateway"])
+            .arg("--message-format=json-render-diagnostics")
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(|error| format!("cargo: {error}"))?;
+        if !built.status.success() {
+            return Err("the gateway could not be built".to_owned());
         }
-        let file = env::temp_dir().join(format!("sdks-{}.toml", std::process::id()));
-        fs::write(&file, config)?;
-        let started = program().and_then(|program| Self::start(&program, &file));
-        fs::remove_file(&file)?;
-        started
+        let messages = built.stdout.split(|&byte| byte == b'\n');
+        let messages = messages.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+        let mut programs = messages.filter_map(|message| message.get("executable")?.as_str().map(PathBuf::from));
+        let program = programs.next_back();
+        program
+            .map(Self)
+            .ok_or_else(|| "cargo names no program of the gateway".to_owned())
     }
 
-    fn start(program: &Path, config: &Path) -> io::Result<Self> {
-        let mut child = Command::new(program)
+    /// Starts one that relays to the server at `url`, on a port of its own and with an account of its own.
+    ///
+    /// # Errors
+    ///
+    /// If it does not start.
+    pub async fn before(&self, url: &str, guard: Guard) -> Result<Running, String> {
+        let complaint = |error: std::io::Error| format!("{}: {error}", self.0.display());
+        let mut configuration = tempfile::NamedTempFile::new().map_err(complaint)?;
+        configuration
+            .write_all(toml(url, guard).as_bytes())
+            .map_err(complaint)?;
+        let mut child = Command::new(&self.0)
             .arg("--config")
-            .arg(config)
+            .arg(configuration.path())
+            .env_remove("RUST_LOG")
             // what the machine's own traffic goes through is not for loopback
             .env("NO_PROXY", "*")
             .stdout(Stdio::piped())
-            .spawn()?;
-        let stdout = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
-        let mut stdout = BufReader::new(stdout);
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(complaint)?;
         let mut said = String::new();
-        stdout.read_line(&mut said)?;
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut said).await.map_err(complaint)?;
+        }
         match said.trim().strip_prefix("listening on ") {
-            Some(address) => Ok(Self {
-                child,
+            Some(address) => Ok(Running {
                 address: address.to_owned(),
-                _stdout: stdout,
+                _child: child,
             }),
-            None => Err(io::Error::other(format!("the gateway did not come up: {said}"))),
+            None => Err("the gateway did not start; what it said is above".to_owned()),
         }
     }
-
-    /// Where the first upstream is asked through it by an SDK that keeps no path.
-    pub fn origin(&self) -> String {
-        self.address.clone()
-    }
-
-    /// Where the upstream with this number, from 0, is asked through it.
-    pub fn url(&self, number: usize) -> String {
-        format!("{}/{}", self.address, name(number))
-    }
 }
 
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Waits are shortened, counts are not.
+fn toml(url: &str, guard: Guard) -> String {
+    let guard = match guard {
+        Guard::Off => "",
+        Guard::On => "outer_retry_guard = \"60s\"\n",
+    };
+    format!(
+        "listen = \"127.0.0.1:0\"\n\
+         access_log = false\n\
+         log = \"error\"\n\
+         [upstreams.one]\n\
+         url = \"{url}\"\n\
+         {guard}\
+         policy.max_attempts = {MAX_ATTEMPTS}\n\
+         policy.backoff = {{ growth = \"constant\", base = \"10ms\" }}\n"
+    )
 }
 
-fn name(number: usize) -> String {
-    format!("case-{number}")
-}
-
-/// The program, built where this one was.
-fn program() -> io::Result<PathBuf> {
-    let here = env::current_exe()?;
-    let target = here
-        .ancestors()
-        .nth(2)
-        .ok_or_else(|| io::Error::other("no target directory"))?;
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--locked", "--quiet", "--package", PACKAGE, "--target-dir"]);
-    cargo.arg(target);
-    if here.parent().is_some_and(|folder| folder.ends_with("release")) {
-        cargo.arg("--release");
-    }
-    match cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status()?.success() {
-        true => Ok(here.with_file_name(PACKAGE).with_extension(env::consts::EXE_EXTENSION)),
-        false => Err(io::Error::other("the gateway cannot be built")),
+impl Running {
+    /// Where the SDK finds the server's paths.
+    pub fn url(&self) -> String {
+        format!("{}/one", self.address)
     }
 }

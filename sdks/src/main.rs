@@ -4,12 +4,11 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 use futures_util::{StreamExt, stream};
-use sdks::arrangement::{Arrangement, Connections};
-use sdks::gateway::Gateway;
+use sdks::arrangement::Connections;
+use sdks::gateway::Program;
 use sdks::measure::Case;
-use sdks::sdk::{Base, Sdk};
+use sdks::sdk::Sdk;
 use sdks::table::{self, Counts};
-use testbed::Server;
 
 /// Cases at a time: most of their time is the waits of the SDKs.
 const TOGETHER: usize = 32;
@@ -48,37 +47,15 @@ fn task() -> Result<Task, String> {
 
 /// Runs every case; fails if a promise was broken.
 async fn measure() -> Result<String, String> {
+    let cases = Sdk::ALL.iter().flat_map(Case::of);
+    let gateway = &Program::build()?;
     let connections = &Connections::new().map_err(|error| error.to_string())?;
-    let cases = stream::iter(Sdk::ALL.iter().flat_map(Case::of));
-    let (behind, direct): (Vec<_>, Vec<_>) = cases
-        .then(|case| async move { (case, case.server().await) })
-        .collect::<Vec<_>>()
-        .await
-        .into_iter()
-        .partition(|(case, _)| case.arrangement == Arrangement::Gateway);
-    // one gateway before all that can be told by a path, and one before each other
-    let (told, alone): (Vec<_>, Vec<_>) = behind.iter().partition(|(case, _)| case.sdk.base == Base::Path);
-    let gateway = gateway_before(&told)?;
-    let gateways: Vec<_> = alone
-        .iter()
-        .map(|one| gateway_before(&[*one]))
-        .collect::<Result<_, _>>()?;
-
-    let told = told
-        .iter()
-        .enumerate()
-        .map(|(number, (case, server))| (case, server, gateway.url(number)));
-    let alone = alone
-        .iter()
-        .zip(&gateways)
-        .map(|((case, server), gateway)| (case, server, gateway.origin()));
-    let direct = direct.iter().map(|(case, server)| (case, server, server.url("")));
-    let seen = stream::iter(direct.chain(told).chain(alone))
-        .map(|(case, server, url)| async move { (case, case.measure(server, url, connections).await) });
+    let seen = stream::iter(cases).map(|case| async move { (case, case.measure(connections, gateway).await) });
     let mut seen = seen.buffer_unordered(TOGETHER);
     let (mut counts, mut broken, mut total) = (Counts::default(), Vec::new(), 0);
     while let Some((case, seen)) = seen.next().await {
-        counts.enter(case, &seen);
+        let seen = seen?;
+        counts.enter(&case, &seen);
         broken.extend(case.broken_promise(&seen));
         total += 1;
     }
@@ -88,11 +65,6 @@ async fn measure() -> Result<String, String> {
     }
     eprintln!("{total} cases");
     Ok(table::render(&counts))
-}
-
-fn gateway_before(behind: &[&(Case, Server)]) -> Result<Gateway, String> {
-    let urls: Vec<_> = behind.iter().map(|(_, server)| server.url("")).collect();
-    Gateway::before(urls.iter().map(String::as_str)).map_err(|error| error.to_string())
 }
 
 fn carry_out(task: Task, table: &str) -> Result<(), String> {

@@ -10,11 +10,15 @@ use tokio::time::timeout;
 use crate::arrangement::{Arrangement, Connections};
 use crate::dialect::TEXT;
 use crate::fault::Course;
+use crate::gateway::Program;
 use crate::sdk::Sdk;
 
 /// How long a call may take. One that takes longer counts as one that has no end: the longest that has one takes seconds,
 /// and what has none goes on for a quarter of an hour.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The same where the sends are promised, and the end is not: a guard answers from memory whoever goes on asking.
+const GUARDED_PATIENCE: Duration = Duration::from_secs(40);
 
 /// How long a call may take whose count is promised, on however busy a machine.
 const LONG_PATIENCE: Duration = Duration::from_secs(120);
@@ -51,6 +55,8 @@ pub struct Case {
 pub enum Sends {
     /// The call ended after so many.
     Ended(usize),
+    /// So many, and the SDK was still asking a gateway that answered from memory.
+    Held(usize),
     /// The call had not ended after [`PATIENCE`].
     NoEnd,
 }
@@ -94,35 +100,51 @@ impl Case {
         })
     }
 
-    /// The server that it is measured at.
-    pub async fn server(&self) -> Server {
+    /// Runs it.
+    ///
+    /// # Errors
+    ///
+    /// If the gateway of the case does not start.
+    pub async fn measure(&self, connections: &Connections, gateway: &Program) -> Result<Seen, String> {
         let answer = match self.way {
             Way::Call => self.sdk.dialect.answer(),
             Way::Stream => self.sdk.dialect.stream(),
         };
-        Server::start(self.course.script(self.sdk.dialect, answer)).await
-    }
-
-    /// Asks at this address, behind which the server is.
-    pub async fn measure(&self, server: &Server, url: String, connections: &Connections) -> Seen {
+        let server = Server::start(self.course.script(self.sdk.dialect, answer)).await;
+        let mut url = server.url("");
+        let mut gateway_before = None;
+        if let Some(guard) = self.arrangement.gateway() {
+            let gateway = gateway.before(&url, guard).await?;
+            url = gateway.url();
+            gateway_before = Some(gateway);
+        }
         let call = self.sdk.ask(self.way, connections.set_up(self.arrangement), url);
-        let patience = self.arrangement.promise().map_or(PATIENCE, |_| LONG_PATIENCE);
+        let patience = match self.arrangement {
+            Arrangement::GatewayGuarded => GUARDED_PATIENCE,
+            arrangement => arrangement.promise().map_or(PATIENCE, |_| LONG_PATIENCE),
+        };
         let answer = timeout(patience, self.arrangement.run(call)).await.ok();
         let sends = match answer {
             Some(_) => Sends::Ended(server.sends()),
+            None if self.arrangement == Arrangement::GatewayGuarded => Sends::Held(server.sends()),
             None => Sends::NoEnd,
         };
-        Seen {
+        drop(gateway_before);
+        Ok(Seen {
             sends,
             answer: answer.map(|answer| answer.map_err(with_causes)),
-        }
+        })
     }
 
     /// What was promised of it and not kept, in a sentence.
     pub fn broken_promise(&self, seen: &Seen) -> Option<String> {
         let promised = self.arrangement.promise()?;
         let kept = match self.course.failures() {
-            None => seen.sends == Sends::Ended(promised) && matches!(seen.answer, Some(Err(_))),
+            None => match seen.sends {
+                Sends::Ended(sends) => sends == promised && matches!(seen.answer, Some(Err(_))),
+                Sends::Held(sends) => sends == promised,
+                Sends::NoEnd => false,
+            },
             Some(failures) => {
                 seen.sends == Sends::Ended(failures + 1)
                     && seen.answer.as_ref().is_some_and(|it| it.as_deref() == Ok(TEXT))

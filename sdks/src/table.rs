@@ -11,6 +11,26 @@ use crate::version;
 const BEGIN: &str = "<!-- sdks: made by `cargo run -p sdks -- --write README.md` -->\n";
 const END: &str = "<!-- sdks: end -->\n";
 
+/// The columns of an SDK that takes a client.
+const WITH_CLIENT: [Arrangement; 7] = [
+    Arrangement::AsItComes,
+    Arrangement::Stopped,
+    Arrangement::Stacked,
+    Arrangement::StackedErrors,
+    Arrangement::Ours,
+    Arrangement::InOperation,
+    Arrangement::Guarded,
+];
+
+/// The columns of one that does not.
+const WITH_GATEWAY: [Arrangement; 5] = [
+    Arrangement::AsItComes,
+    Arrangement::Stopped,
+    Arrangement::Gateway,
+    Arrangement::GatewayStopped,
+    Arrangement::GatewayGuarded,
+];
+
 /// What was counted against servers that never recover.
 #[derive(Debug, Default)]
 pub struct Counts(HashMap<(&'static str, Arrangement, Way, Fault), Sends>);
@@ -67,13 +87,15 @@ fn phrase(counts: &[(Fault, Sends)]) -> String {
 fn words(sends: Sends) -> String {
     match sends {
         Sends::Ended(count) => count.to_string(),
+        Sends::Held(count) => format!("{count}²"),
         Sends::NoEnd => "no end".to_owned(),
     }
 }
 
 /// The section of the README.
 pub fn render(counts: &Counts) -> String {
-    let (mut lines, mut sends, mut others) = (String::new(), String::new(), String::new());
+    let (mut lines, mut sends) = (String::new(), String::new());
+    let (mut reasons, mut relayed) = (String::new(), String::new());
     for sdk in Sdk::ALL {
         let name = format!("`{}` {}", sdk.name, version::of(sdk.name).unwrap_or_default());
         let cell = |arrangement| counts.cell(sdk, arrangement);
@@ -87,20 +109,15 @@ pub fn render(counts: &Counts) -> String {
             Fit::Takes(line) => {
                 row(&mut lines, &[&name, line, stop]);
                 let mut cells = vec![name];
-                cells.extend(columns().map(cell));
+                cells.extend(WITH_CLIENT.map(cell));
                 row(&mut sends, &cells);
             }
-            Fit::Refuses(why) => row(
-                &mut others,
-                &[
-                    &name,
-                    why,
-                    &alone,
-                    stop,
-                    &cell(Arrangement::Stopped),
-                    &cell(Arrangement::Gateway),
-                ],
-            ),
+            Fit::Refuses(why) => {
+                row(&mut reasons, &[&name, why, stop]);
+                let mut cells = vec![name];
+                cells.extend(WITH_GATEWAY.map(cell));
+                row(&mut relayed, &cells);
+            }
         }
     }
     format!(
@@ -114,18 +131,18 @@ pub fn render(counts: &Counts) -> String {
          `Operation` | its retries over ours, with `outer_retry_guard` |\n\
          |---|---|---|---|---|---|---|---|\n{sends}\n\
          SDKs that do not take it:\n\n\
-         | SDK | why not | sends as it comes | its own retries are stopped by | sends then | its retries, through the gateway² |\n\
-         |---|---|---|---|---|---|\n{others}\n\
-         ¹ Without the account's retry budget, which would end an outage's retries after some twenty. ² With \
-         `policy.give_up = \"error\"` and `outer_retry_guard = \"1m\"`. \"No end\": still going on \
-         after {} s.\n{END}",
+         | SDK | why not | its own retries are stopped by |\n\
+         |---|---|---|\n{reasons}\n\
+         Their sends to the same server, straight, and with their base URL at a running [gateway](gateway/README.md) whose \
+         `max_attempts` is {MAX_ATTEMPTS}:\n\n\
+         | SDK | as it comes | its retries stopped | as it comes, through the gateway | stopped, through the gateway | as it \
+         comes, through the gateway with `outer_retry_guard` |\n\
+         |---|---|---|---|---|---|\n{relayed}\n\
+         –: it has no retries to stop, or no way to stop them. ¹ Without the account's retry budget, which would end an \
+         outage's retries after some twenty. ² The SDK goes on asking, and the gateway answers from memory until the window \
+         is over. \"No end\": still going on after {} s.\n{END}",
         PATIENCE.as_secs(),
     )
-}
-
-/// The arrangements of an SDK that takes the client.
-fn columns() -> impl Iterator<Item = Arrangement> {
-    Arrangement::ALL.into_iter().filter(|&it| it != Arrangement::Gateway)
 }
 
 fn row<S: AsRef<str>>(table: &mut String, cells: &[S]) {

@@ -32,6 +32,15 @@ impl Remembered {
         })
     }
 
+    /// How much memory it takes, roughly.
+    pub(crate) fn size(&self) -> usize {
+        let headers = self
+            .headers
+            .iter()
+            .map(|(name, value)| name.as_str().len() + value.len());
+        self.body.len() + headers.sum::<usize>()
+    }
+
     /// As the answer to another request.
     #[inline]
     pub(crate) fn response(&self, url: &Url) -> Response {

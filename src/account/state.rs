@@ -852,16 +852,16 @@ impl State {
                     lane.ceiling.refused(heard.unasked.saturating_add(beside), now);
                     hint
                 }
+                // it is waited for by the one that got it, and teaches the others nothing
+                (Class::Retryable, Cause::RateLimited, _) if hint.is_none() && !guesses && lane.rate.is_free() => None,
                 (Class::Retryable, Cause::RateLimited, Scope::Growth) => {
                     lane.rate.slow_down(now);
                     hint
                 }
                 (Class::Retryable, Cause::RateLimited, Scope::InputTokens | Scope::OutputTokens | Scope::Tokens) => {
-                    hint.or(Some(Duration::from_secs(1)))
+                    hint.or(guesses.then_some(Duration::from_secs(1)))
                 }
-                // it is waited for by the one that got it, and teaches the others nothing
                 (Class::Retryable, Cause::RateLimited, _) if hint.is_some_and(|hint| hint > longest) => None,
-                (Class::Retryable, Cause::RateLimited, _) if hint.is_none() && !guesses && lane.rate.is_free() => None,
                 (Class::Retryable, Cause::RateLimited, _) => {
                     let own = lane.rate.refused(grant.stamp, hint, now);
                     hint.or(own.filter(|_| guesses))

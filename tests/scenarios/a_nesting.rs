@@ -7,7 +7,7 @@ use http::Extensions;
 use reqwest::Response;
 use reqwest_ai_retry::{Event, GiveUp, Outcome, RetryMiddleware, RetryPolicy, StopReason};
 
-use crate::stub::{ORDERS, Stub, exact, hang, reply, secs};
+use crate::stub::{CHAT, ORDERS, Stub, exact, hang, reply, secs};
 
 fn with_retries(retries: u32) -> RetryMiddleware {
     RetryMiddleware::new(exact().max_attempts(retries + 1))
@@ -100,6 +100,43 @@ async fn extensions_used_again_serve_another_call() {
         .unwrap();
     assert_eq!((response.status().as_u16(), server.n()), (200, 2));
     assert_eq!(extensions.get::<Outcome>().unwrap().stop(), StopReason::Succeeded);
+}
+
+/// A1: a layer above that passes the same extensions on and tries another key asks for something else.
+#[tokio::test(start_paused = true)]
+async fn repeat_with_another_credential_is_another_request() {
+    let server = Stub::by(|sent| {
+        reply(if sent.headers["authorization"] == "Bearer b" {
+            200
+        } else {
+            429
+        })
+    });
+    let client = server.with(exact().max_attempts(3));
+    let mut extensions = Extensions::new();
+    for (key, status, sends) in [("a", 429, 3), ("a", 429, 3), ("b", 200, 4)] {
+        let request = client.get(ORDERS).bearer_auth(key).build().unwrap();
+        let response = client.execute_with_extensions(request, &mut extensions).await.unwrap();
+        assert_eq!((response.status().as_u16(), server.n()), (status, sends));
+    }
+}
+
+/// A2: what is told to send once leaves the retries to the layer above, also after a call that did not.
+#[tokio::test(start_paused = true)]
+async fn one_send_of_ours_leaves_the_next_to_the_layer_above() {
+    let server = Stub::new([reply(503)]);
+    let (retries, once) = (
+        server.with(exact().max_attempts(2)),
+        server.with(exact().max_attempts(1)),
+    );
+    let mut extensions = Extensions::new();
+    let first = retries.get(CHAT).build().unwrap();
+    retries.execute_with_extensions(first, &mut extensions).await.unwrap();
+    for sends in [3, 4] {
+        let other = once.get(ORDERS).build().unwrap();
+        once.execute_with_extensions(other, &mut extensions).await.unwrap();
+        assert_eq!(server.n(), sends);
+    }
 }
 
 /// A6: a cap of three retries is four sends, and the waits are 1, 2 and 4 s.

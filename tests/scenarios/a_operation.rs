@@ -9,12 +9,12 @@ use futures_util::future::join_all;
 use http::HeaderName;
 use reqwest::Response;
 use reqwest_ai_retry::{
-    Event, GiveUp, IdempotencyKey, Operation, Outcome, RetryError, RetryMiddleware, RetryPolicy, StopReason,
+    Account, Event, GiveUp, IdempotencyKey, Operation, Outcome, RetryError, RetryMiddleware, RetryPolicy, StopReason,
 };
 use reqwest_middleware::{ClientWithMiddleware, Result};
 use task_local_extensions::{Extensions, get_local_item, with_extensions};
 
-use crate::stub::{CHAT, ORDERS, PROMPT, Stub, chat, exact, hang, millis, prompt, reply, secs, stop};
+use crate::stub::{CHAT, ORDERS, PROMPT, Stub, chat, exact, hang, millis, prompt, reply, secs, spawned, stop};
 
 /// An SDK that sends up to so many times, whatever it is told.
 async fn sdk(client: &ClientWithMiddleware, tries: usize, body: &str) -> Result<Response> {
@@ -275,6 +275,22 @@ async fn items_of_the_program_stay_visible_inside() {
     assert_eq!(op.outcome().unwrap().sends(), 1);
 }
 
+/// A1: a part of an operation that the program gives items of its own is a part of it still.
+#[tokio::test(start_paused = true)]
+async fn items_of_the_program_do_not_hide_the_operation() {
+    let server = Stub::new([reply(503)]);
+    let client = server.with(exact().max_attempts(3));
+    let op = Operation::new();
+    op.scope(async {
+        for _ in 0..3 {
+            let (_, sent) = with_extensions(Extensions::new(), sdk(&client, 2, PROMPT)).await;
+            sent.unwrap();
+        }
+    })
+    .await;
+    assert_eq!((server.n(), op.outcome().unwrap().sends()), (3, 3));
+}
+
 #[tokio::test(start_paused = true)]
 async fn nested_scope_inherits_what_it_does_not_set_and_does_not_multiply() {
     let server = Stub::new([reply(503)]);
@@ -306,6 +322,23 @@ async fn nested_scope_inherits_what_it_does_not_set_and_does_not_multiply() {
     let inner = Operation::new().policy(exact().max_attempts(2));
     outer.scope(inner.scope(chat(&client, "other"))).await.unwrap();
     assert_eq!(server.n(), 2);
+}
+
+/// A program that scopes each of its steps with clones of one operation, one step inside another.
+#[tokio::test(start_paused = true)]
+async fn operation_scoped_in_itself_counts_once() {
+    let server = Stub::new([reply(503)]);
+    let client = server.with(exact().max_attempts(3));
+    let (op, other) = (Operation::new(), Operation::new());
+    let again = op.clone();
+    op.scope(other.scope(again.scope(sdk(&client, 4, PROMPT))))
+        .await
+        .unwrap();
+    assert_eq!(server.n(), 3);
+    for operation in [op, other] {
+        let outcome = operation.outcome().unwrap();
+        assert_eq!((outcome.sends(), outcome.attempts().len()), (3, 3));
+    }
 }
 
 /// F1: the deadline is the operation's, over all its requests; a request after it is not sent.
@@ -357,6 +390,27 @@ async fn cancel_ends_waits_and_the_attempt_in_flight() {
     }
 }
 
+/// G1, J2: a wait that is cut off was a wait as long as it was, in the account's queue and between two attempts.
+#[tokio::test(start_paused = true)]
+async fn wait_that_a_cancel_cuts_off_is_told() {
+    let one = Account::builder().max_concurrency(1).build().unwrap();
+    let busy = Stub::new([hang()]);
+    let first = spawned(&busy.sharing(&one, exact()), "m");
+    tokio::time::sleep(secs(1)).await;
+    let server = Stub::new([reply(503).ra(60)]);
+    for (client, sends) in [(server.sharing(&one, exact()), 0), (server.with(exact()), 1)] {
+        let op = Operation::new();
+        let (result, ()) = tokio::join!(op.scope(chat(&client, "m")), async {
+            tokio::time::sleep(secs(5)).await;
+            op.cancel();
+        });
+        assert_eq!(stop(&result), StopReason::Cancelled);
+        let outcome = op.outcome().unwrap();
+        assert_eq!((outcome.sends(), outcome.waited()), (sends, secs(5)));
+    }
+    first.abort();
+}
+
 /// G1: an operation inside another is cancelled with it.
 #[tokio::test(start_paused = true)]
 async fn cancel_reaches_scopes_inside() {
@@ -369,6 +423,28 @@ async fn cancel_reaches_scopes_inside() {
     });
     assert_eq!(stop(&result), StopReason::Cancelled);
     assert_eq!(inner.outcome().unwrap().stop(), StopReason::Cancelled);
+}
+
+/// G1: what a cancel refuses is told as any other call, whatever had come before.
+#[tokio::test(start_paused = true)]
+async fn call_refused_by_a_cancel_is_told_like_any_other() {
+    let server = Stub::new([reply(200)]);
+    let client = server.with(exact());
+    for before in [0, 1] {
+        let op = Operation::new();
+        for _ in 0..before {
+            op.scope(chat(&client, "m")).await.unwrap();
+        }
+        op.clone().cancel();
+        let mut extensions = http::Extensions::new();
+        let request = client.post(CHAT).body(PROMPT).build().unwrap();
+        let refused = op.scope(client.execute_with_extensions(request, &mut extensions)).await;
+        assert_eq!(stop(&refused), StopReason::Cancelled);
+        assert_eq!(op.outcome().unwrap().stop(), StopReason::Cancelled);
+        assert_eq!(op.outcome().unwrap().sends(), before);
+        assert_eq!(extensions.get::<Outcome>().unwrap().stop(), StopReason::Cancelled);
+    }
+    assert_eq!(server.n(), 1);
 }
 
 /// A3, F1: an SDK's own timeout drops the call and sends again: its sends count all the same.
@@ -398,6 +474,49 @@ async fn call_that_was_dropped_goes_on_where_it_was() {
     let keys = keys(&server, "idempotency-key");
     assert!(keys[0].is_some() && keys.iter().all(|key| *key == keys[0]), "{keys:?}");
     assert_eq!(op.outcome().unwrap().sends(), 3);
+}
+
+/// A3, B1: nor does an SDK's own timeout shorten what the server said, or the wait between two attempts.
+#[tokio::test(start_paused = true)]
+async fn wait_in_which_a_call_was_dropped_is_waited_out() {
+    for (item, least) in [
+        (reply(429).ra(90), 90),
+        (reply(503).ra(90), 90),
+        (reply(429), 1),
+        (reply(503), 1),
+    ] {
+        let server = Stub::new([item, reply(200)]);
+        let client = server.with(exact());
+        let op = Operation::new();
+        let mut tries = 1;
+        while op
+            .scope(tokio::time::timeout(millis(300), chat(&client, "m")))
+            .await
+            .is_err()
+        {
+            tries += 1;
+        }
+        assert!(server.times()[1] >= secs(least));
+        let outcome = op.outcome().unwrap();
+        assert_eq!(
+            (server.n(), outcome.sends(), outcome.stop()),
+            (2, 2, StopReason::Succeeded)
+        );
+        assert!(tries > 3 && outcome.waited() >= secs(least));
+    }
+
+    // and the deadline is the operation's still
+    let server = Stub::new([reply(503), reply(200)]);
+    let client = server.with(exact());
+    let op = Operation::new();
+    let cut = op.scope(tokio::time::timeout(millis(300), chat(&client, "m"))).await;
+    assert!(cut.is_err());
+    let shorter = client
+        .post(CHAT)
+        .body(prompt("m"))
+        .with_extension(exact().total_deadline(millis(600)));
+    assert_eq!(stop(&op.scope(shorter.send()).await), StopReason::DeadlinePassed);
+    assert_eq!(server.n(), 1);
 }
 
 /// D3: one key for the first request that can have an effect, and no other.
@@ -487,6 +606,28 @@ async fn guard_answers_a_loop_above_from_memory() {
     assert_eq!(server.n(), 4);
 }
 
+/// What is kept is bounded by its bytes, those of the headers too.
+#[tokio::test(start_paused = true)]
+async fn guard_forgets_the_oldest_when_it_keeps_too_much() {
+    let long = "x".repeat(1 << 16);
+    for in_header in [true, false] {
+        let long = long.clone();
+        let server = Stub::by(move |_| match in_header {
+            true => reply(503).header("x-long", &long),
+            false => reply(503).body(&long),
+        });
+        let retry = RetryMiddleware::builder().policy(exact().max_attempts(1));
+        let client = server.under([retry.outer_retry_guard(secs(60)).build()]);
+        for model in 0..80 {
+            chat(&client, &model.to_string()).await.unwrap();
+        }
+        for (model, sends) in [("79", 80), ("0", 81)] {
+            chat(&client, model).await.unwrap();
+            assert_eq!(server.n(), sends);
+        }
+    }
+}
+
 /// The window ends, and a server's delay makes it longer.
 #[tokio::test(start_paused = true)]
 async fn guard_lets_an_equal_request_through_after_its_window() {
@@ -526,6 +667,32 @@ async fn success_makes_the_guard_forget() {
     assert_eq!((server.n(), third.status().as_u16()), (3, 200));
 }
 
+/// An equal call that was refused unsent has heard nothing new, and one that was answered in an operation has.
+#[tokio::test(start_paused = true)]
+async fn guard_forgets_by_answers_wherever_they_came_and_by_nothing_else() {
+    let guarded = |server: &Stub, policy: RetryPolicy, account: Account| {
+        let retry = RetryMiddleware::builder().policy(policy).account(account);
+        server.under([retry.outer_retry_guard(secs(60)).build()])
+    };
+    let server = Stub::new([reply(429).ra(200).after(secs(1)), reply(200)]);
+    let one = Account::builder().max_concurrency(1).build().unwrap();
+    let client = guarded(&server, exact().max_attempts(1).max_queue_time(secs(2)), one);
+    let (first, second) = tokio::join!(chat(&client, "m"), chat(&client, "m"));
+    assert_eq!(
+        (stop(&first), stop(&second)),
+        (StopReason::AttemptsSpent, StopReason::PausedPastDeadline)
+    );
+    assert_eq!(stop(&chat(&client, "m").await), StopReason::OperationSpent);
+    assert_eq!(server.n(), 1);
+
+    let server = Stub::new([reply(503), reply(200)]);
+    let client = guarded(&server, exact().max_attempts(1), Account::default());
+    chat(&client, "m").await.unwrap();
+    Operation::new().scope(chat(&client, "m")).await.unwrap();
+    assert_eq!(chat(&client, "m").await.unwrap().status().as_u16(), 200);
+    assert_eq!(server.n(), 3);
+}
+
 /// The SDK says itself that it repeats.
 #[tokio::test(start_paused = true)]
 async fn repeat_of_an_sdk_says_so_in_the_outcome_and_in_an_event() {
@@ -544,6 +711,21 @@ async fn repeat_of_an_sdk_says_so_in_the_outcome_and_in_an_event() {
         assert_eq!(Outcome::of(&response).and_then(Outcome::sdk_retry_count), expected);
     }
     assert_eq!(*told.lock().unwrap(), [2]);
+}
+
+/// Its repeats come when the call is given up, and are answered from memory: the operation tells of them all the same.
+#[tokio::test(start_paused = true)]
+async fn operation_tells_that_an_sdk_repeats() {
+    let server = Stub::new([reply(503)]);
+    let client = server.with(exact().max_attempts(2));
+    let op = Operation::new();
+    for (count, told) in [(0, None), (1, Some(1)), (2, Some(2))] {
+        let request = client.post(CHAT).body(PROMPT).header("x-stainless-retry-count", count);
+        let response = op.scope(request.send()).await.unwrap();
+        assert_eq!(Outcome::of(&response).unwrap().sdk_retry_count(), told);
+        assert_eq!(op.outcome().unwrap().sdk_retry_count(), told);
+    }
+    assert_eq!((server.n(), op.outcome().unwrap().sends()), (2, 2));
 }
 
 /// An operation is cheap to have without one: what is not polled does nothing.

@@ -2,7 +2,7 @@
 
 use http::HeaderName;
 use reqwest::Method;
-use reqwest_ai_retry::{IdempotencyKey, Outcome, Replay, RetryPolicy, StopReason, Why};
+use reqwest_ai_retry::{IdempotencyKey, Operation, Outcome, Replay, RetryPolicy, StopReason, Why};
 
 use crate::stub::{CHAT, Item, ORDERS, PROMPT, Stub, exact, hang, reply, secs};
 
@@ -194,4 +194,26 @@ async fn requests_are_byte_identical_on_every_attempt() {
         sent.iter()
             .all(|one| one.body == body && one.headers == sent[0].headers && one.method == Method::POST)
     );
+}
+
+/// D4: a blank key tells a server nothing, and makes no repeat safe; where keys are generated it is replaced.
+#[tokio::test(start_paused = true)]
+async fn a_blank_key_is_none() {
+    for blank in ["", "  "] {
+        let server = Stub::new([reply(500)]);
+        let client = server.with(exact());
+        let brings = client.post(ORDERS).body("{}").header("idempotency-key", blank);
+        brings.send().await.unwrap();
+        assert_eq!(server.n(), 1);
+        let op = Operation::new().idempotency_key(blank);
+        op.scope(client.post(ORDERS).body("{}").send()).await.unwrap();
+        assert_eq!(server.n(), 2);
+        assert!(!server.sent()[1].headers.contains_key("idempotency-key"));
+
+        let client = server.with(exact().idempotency_key(IdempotencyKey::Generate).max_attempts(2));
+        let brings = client.post(ORDERS).body("{}").header("idempotency-key", blank);
+        brings.send().await.unwrap();
+        assert_eq!(server.n(), 4);
+        assert!(!server.sent()[3].headers["idempotency-key"].is_empty());
+    }
 }

@@ -349,13 +349,21 @@ async fn an_open_circuit_is_final_for_the_call() {
 /// waits, however often it is refused.
 #[tokio::test(start_paused = true)]
 async fn refusals_that_state_nothing_hold_nobody_by_default() {
-    let server = Stub::new([reply(429)]);
-    let client = server.with(exact().max_attempts(3));
-    for calls in 1..=5 {
-        let start = tokio::time::Instant::now();
-        let refused = chat(&client, "m").await;
-        assert_eq!((stop(&refused), server.n()), (StopReason::AttemptsSpent, 3 * calls));
-        assert_eq!(start.elapsed(), secs(3), "1 s and 2 s");
+    // of whatever dimension
+    for body in [
+        "",
+        r#"{"error":{"message":"Rate limit reached on tokens per min (TPM)","type":"tokens","code":"rate_limit_exceeded"}}"#,
+        r#"{"error":{"message":"would exceed the limit of 40,000 input tokens per minute","type":"rate_limit_error"}}"#,
+        r#"{"error":{"message":"Slow down: your traffic has grown too fast.","type":"rate_limit_error","code":"slow_down"}}"#,
+    ] {
+        let server = Stub::new([reply(429).json(body)]);
+        let client = server.with(exact().max_attempts(3));
+        for calls in 1..=5 {
+            let start = tokio::time::Instant::now();
+            let refused = chat(&client, "m").await;
+            assert_eq!((stop(&refused), server.n()), (StopReason::AttemptsSpent, 3 * calls));
+            assert_eq!(start.elapsed(), secs(3), "1 s and 2 s: {body}");
+        }
     }
     // a delay that was stated is obeyed by all
     let server = Stub::new([reply(429).ra(7), reply(200)]);

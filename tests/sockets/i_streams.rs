@@ -161,6 +161,64 @@ async fn error_behind_an_opening_is_sent_again_where_that_is_safe() {
     assert_eq!((server.sends(), stop(&response)), (2, StopReason::Succeeded));
 }
 
+/// I3: each server has its own way to begin, to keep alive and to fail.
+#[tokio::test]
+async fn error_in_a_servers_own_dialect_is_sent_again() {
+    let azure_opening = r#"{"choices":[],"created":0,"id":"","model":"","object":"","prompt_filter_results":[{"prompt_index":0,"content_filter_results":{"hate":{"filtered":false,"severity":"safe"}}}]}"#;
+    let azure_error = r#"{"error":{"message":"The server had an error while processing your request.","type":"server_error","param":null,"code":null}}"#;
+    for (server, text, cause) in [
+        (
+            "llama.cpp until 2025",
+            "error: {\"code\":503,\"message\":\"Loading model\",\"type\":\"unavailable_error\"}\n\ndata: [DONE]\n\n".to_owned(),
+            Cause::ModelLoading,
+        ),
+        (
+            "Responses, which keeps alive with an event",
+            [
+                r#"{"type":"response.created","response":{"id":"r","status":"in_progress","error":null,"output":[]}}"#,
+                r#"{"type":"keepalive","sequence_number":2}"#,
+                r#"{"type":"response.failed","response":{"id":"r","error":{"code":"server_error","message":"no"},"output":[]}}"#,
+            ]
+            .map(|data| format!("data: {data}\n\n"))
+            .concat(),
+            Cause::ServerError,
+        ),
+        ("Azure", text_of(&[azure_opening, OPENING, azure_error]), Cause::ServerError),
+        (
+            "Mistral",
+            text_of(&[
+                r#"{"object":"error","message":"Service tier capacity exceeded for this model.","type":"service_tier_capacity_exceeded","code":"3505"}"#,
+            ]),
+            Cause::Overloaded,
+        ),
+        (
+            "Cohere",
+            text_of(&[
+                r#"{"type":"message-start","delta":{"message":{"role":"assistant","content":[]}}}"#,
+                r#"{"type":"content-start","index":0,"delta":{"message":{"content":{"type":"text","text":""}}}}"#,
+                r#"{"type":"message-end","delta":{"error":"an internal error","finish_reason":"ERROR"}}"#,
+            ]),
+            Cause::ServerError,
+        ),
+        (
+            "Gemini, over several lines",
+            "data: [{\r\ndata:   \"error\": {\r\ndata:     \"code\": 503,\r\ndata:     \"status\": \"UNAVAILABLE\"\r\ndata:   }\r\ndata: }]\r\n\r\n".to_owned(),
+            Cause::Overloaded,
+        ),
+        (
+            "JSON that is called a stream",
+            "{\"error\":{\"message\":\"The engine is currently overloaded\",\"code\":503}}".to_owned(),
+            Cause::Overloaded,
+        ),
+    ] {
+        let failing = verbatim(text);
+        let sent = Server::start([failing, answer()]).await;
+        let response = post(&client(quick()), sent.url(CHAT)).await;
+        assert_eq!((sent.sends(), stop(&response)), (2, StopReason::Succeeded), "{server}");
+        assert_eq!(first(&response).cause(), cause, "{server}");
+    }
+}
+
 /// I3: output first, and the rest is the caller's.
 #[tokio::test]
 async fn error_behind_output_is_handed_over() {

@@ -93,6 +93,24 @@ fn the_example_is_valid_and_the_one_in_the_readme() {
     );
 }
 
+/// `[upstreams.…]` on the pages of the cookbook.
+#[test]
+fn configurations_of_the_cookbook_are_valid() {
+    let mut checked = 0;
+    for page in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cookbook")).unwrap() {
+        let page = std::fs::read_to_string(page.unwrap().path()).unwrap();
+        let blocks = page
+            .split("```toml\n")
+            .skip(1)
+            .filter_map(|rest| rest.split_once("```"));
+        for (block, _) in blocks.filter(|(block, _)| block.contains("[upstreams.")) {
+            in_force(block);
+            checked += 1;
+        }
+    }
+    assert!(checked > 0);
+}
+
 #[test]
 fn every_setting_is_documented_and_no_other() {
     let settings: Vec<_> = in_force(EVERYTHING).into_keys().collect();

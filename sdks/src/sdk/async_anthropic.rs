@@ -8,7 +8,7 @@ use async_anthropic::types::{CreateMessagesRequest, CreateMessagesRequestBuilder
 use backoff::ExponentialBackoff;
 use futures_util::StreamExt;
 
-use super::{Answer, Base, Fit, Sdk, delta};
+use super::{Answer, Fit, Sdk, delta};
 use crate::arrangement::{OwnRetries, SetUp};
 use crate::dialect::Dialect;
 
@@ -16,7 +16,6 @@ pub(super) const SDK: Sdk = Sdk {
     name: "async-anthropic",
     dialect: Dialect::Anthropic,
     client: Fit::Refuses("reqwest 0.12, a plain `reqwest::Client`"),
-    base: Base::Path,
     stop: Some(
         "`.backoff(ExponentialBackoff { max_elapsed_time: Some(Duration::ZERO), .. })`, for calls; none for streams",
     ),

@@ -11,7 +11,7 @@ use futures_util::TryStreamExt;
 use reqwest_ai_retry_async_openai::RetryService;
 use tower::Layer;
 
-use super::{Answer, Base, Fit, Sdk};
+use super::{Answer, Fit, Sdk};
 use crate::arrangement::{OwnRetries, SetUp};
 use crate::dialect::Dialect;
 
@@ -21,7 +21,6 @@ pub(super) const SDK: Sdk = Sdk {
     client: Fit::Takes(
         "`Client::with_config(config).with_http_service(RetryService::new(client))`, the last call of all",
     ),
-    base: Base::Path,
     stop: Some("the same call: it replaces them"),
     call: |set_up, url| Box::pin(call(set_up, url)),
     stream: Some(|set_up, url| Box::pin(stream(set_up, url))),

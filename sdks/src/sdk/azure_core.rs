@@ -9,7 +9,7 @@ use azure_core::http::{
 use azure_core::time::Duration;
 use serde_json::{Value, json};
 
-use super::{Answer, Base, Fit, Sdk};
+use super::{Answer, Fit, Sdk};
 use crate::adapter::azure::RetryTransport;
 use crate::arrangement::{OwnRetries, SetUp};
 use crate::dialect::Dialect;
@@ -20,7 +20,6 @@ pub(super) const SDK: Sdk = Sdk {
     client: Fit::Takes(
         "`ClientOptions { transport: Some(Transport::new(Arc::new(RetryTransport(client)))), .. }`, with the [adapter](sdks/src/adapter/azure.rs)",
     ),
-    base: Base::Path,
     stop: Some("`ClientOptions { retry: RetryOptions::none(), .. }`"),
     call: |set_up, url| Box::pin(call(set_up, url)),
     stream: Some(|set_up, url| Box::pin(stream(set_up, url))),

@@ -8,7 +8,7 @@ use aws_sdk_bedrockruntime::config::retry::RetryConfig;
 use aws_sdk_bedrockruntime::config::{BehaviorVersion, Config, Credentials, Region, StalledStreamProtectionConfig};
 use aws_sdk_bedrockruntime::types::{ContentBlock, ConversationRole, ConverseStreamOutput, Message};
 
-use super::{Answer, Base, Fit, Sdk};
+use super::{Answer, Fit, Sdk};
 use crate::adapter::bedrock::RetryConnector;
 use crate::arrangement::{OwnRetries, SetUp};
 use crate::dialect::Dialect;
@@ -19,7 +19,6 @@ pub(super) const SDK: Sdk = Sdk {
     client: Fit::Takes(
         "`Config::builder().http_client(RetryConnector(client).into_client()).stalled_stream_protection(StalledStreamProtectionConfig::disabled())`, with the [adapter](sdks/src/adapter/bedrock.rs)",
     ),
-    base: Base::Path,
     stop: Some("`.retry_config(RetryConfig::disabled())`"),
     call: |set_up, url| Box::pin(call(set_up, url)),
     stream: Some(|set_up, url| Box::pin(stream(set_up, url))),

@@ -3,7 +3,7 @@
 use claudius::{Anthropic, KnownModel, MessageCreateParams};
 use futures_util::TryStreamExt;
 
-use super::{Answer, Base, Fit, Sdk, delta};
+use super::{Answer, Fit, Sdk, delta};
 use crate::arrangement::{OwnRetries, SetUp};
 use crate::dialect::Dialect;
 
@@ -11,7 +11,6 @@ pub(super) const SDK: Sdk = Sdk {
     name: "claudius",
     dialect: Dialect::Anthropic,
     client: Fit::Refuses("has a client of its own"),
-    base: Base::Path,
     stop: Some("`.with_max_retries(0)`"),
     call: |set_up, url| Box::pin(call(set_up, url)),
     stream: Some(|set_up, url| Box::pin(stream(set_up, url))),

@@ -4,7 +4,7 @@ use crimson_crab::Client;
 use crimson_crab::prelude::{MessageParam, MessagesRequest};
 use futures_util::TryStreamExt;
 
-use super::{Answer, Base, Fit, Sdk, delta};
+use super::{Answer, Fit, Sdk, delta};
 use crate::arrangement::{OwnRetries, SetUp};
 use crate::dialect::Dialect;
 
@@ -12,7 +12,6 @@ pub(super) const SDK: Sdk = Sdk {
     name: "crimson-crab",
     dialect: Dialect::Anthropic,
     client: Fit::Refuses("has a client of its own (reqwest 0.12)"),
-    base: Base::Path,
     stop: Some("`ClientBuilder::max_retries(0)`"),
     call: |set_up, url| Box::pin(call(set_up, url)),
     stream: Some(|set_up, url| Box::pin(stream(set_up, url))),

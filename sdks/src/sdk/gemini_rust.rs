@@ -10,14 +10,13 @@ use std::error::Error;
 use futures_util::TryStreamExt;
 use gemini_rust::{ClientError, ContentBuilder, GeminiBuilder};
 
-use super::{Answer, Base, Fit, Sdk};
+use super::{Answer, Fit, Sdk};
 use crate::dialect::Dialect;
 
 pub(super) const SDK: Sdk = Sdk {
     name: "gemini-rust",
     dialect: Dialect::Gemini,
     client: Fit::Refuses("reqwest 0.12, a plain `reqwest::ClientBuilder`"),
-    base: Base::Path,
     stop: None,
     call: |_, url| Box::pin(call(url)),
     stream: Some(|_, url| Box::pin(stream(url))),

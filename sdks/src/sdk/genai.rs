@@ -6,7 +6,7 @@ use genai::chat::{ChatMessage, ChatRequest, ChatStreamEvent};
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ModelSpec, ServiceTarget};
 
-use super::{Answer, Base, Fit, Sdk};
+use super::{Answer, Fit, Sdk};
 use crate::arrangement::SetUp;
 use crate::dialect::Dialect;
 
@@ -14,7 +14,6 @@ pub(super) const SDK: Sdk = Sdk {
     name: "genai",
     dialect: Dialect::OpenAi,
     client: Fit::Refuses("`with_reqwest` takes a plain `reqwest::Client`"),
-    base: Base::Path,
     stop: None,
     call: |set_up, url| Box::pin(call(set_up, url)),
     stream: Some(|set_up, url| Box::pin(stream(set_up, url))),

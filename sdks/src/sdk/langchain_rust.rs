@@ -6,14 +6,13 @@ use langchain_rust::llm::OpenAIConfig;
 use langchain_rust::llm::openai::OpenAI;
 use langchain_rust::schemas::Message;
 
-use super::{Answer, Base, Fit, Sdk};
+use super::{Answer, Fit, Sdk};
 use crate::dialect::Dialect;
 
 pub(super) const SDK: Sdk = Sdk {
     name: "langchain-rust",
     dialect: Dialect::OpenAi,
     client: Fit::Refuses("makes an async-openai client of its own for each call"),
-    base: Base::Path,
     stop: None,
     call: |_, url| Box::pin(call(url)),
     stream: Some(|_, url| Box::pin(stream(url))),

@@ -6,7 +6,7 @@ use llm::builder::{LLMBackend, LLMBuilder};
 use llm::chat::ChatMessage;
 use llm::error::LLMError;
 
-use super::{Answer, Base, Fit, Sdk};
+use super::{Answer, Fit, Sdk};
 use crate::arrangement::{OwnRetries, SetUp};
 use crate::dialect::Dialect;
 
@@ -14,7 +14,6 @@ pub(super) const SDK: Sdk = Sdk {
     name: "llm",
     dialect: Dialect::Responses,
     client: Fit::Refuses("reqwest 0.12, a plain `reqwest::Client`, and not through its builder"),
-    base: Base::Path,
     stop: Some("`.resilient(false)`, the default; counted as it comes with `true`"),
     call: |set_up, url| Box::pin(call(set_up, url)),
     stream: Some(|set_up, url| Box::pin(stream(set_up, url))),

@@ -41,8 +41,6 @@ pub struct Sdk {
     pub dialect: Dialect,
     /// Whether our client goes in, and how.
     pub client: Fit,
-    /// Whether its base URL may have a path. Where it may not, the gateway must have it for its default upstream.
-    pub base: Base,
     /// The line that stops its own retries; `None` if there is none.
     pub stop: Option<&'static str>,
     call: Ask,
@@ -56,15 +54,6 @@ pub enum Fit {
     Takes(&'static str),
     /// It does not, for this reason.
     Refuses(&'static str),
-}
-
-/// What an SDK keeps of a base URL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Base {
-    /// All of it.
-    Path,
-    /// Scheme, host and port.
-    Origin,
 }
 
 impl Sdk {
@@ -91,8 +80,9 @@ impl Sdk {
     pub const fn allows(&self, arrangement: Arrangement) -> bool {
         match arrangement {
             Arrangement::AsItComes => true,
-            Arrangement::Gateway => matches!(self.client, Fit::Refuses(_)),
             Arrangement::Stopped => self.stop.is_some(),
+            Arrangement::Gateway | Arrangement::GatewayGuarded => matches!(self.client, Fit::Refuses(_)),
+            Arrangement::GatewayStopped => matches!(self.client, Fit::Refuses(_)) && self.stop.is_some(),
             _ => matches!(self.client, Fit::Takes(_)),
         }
     }

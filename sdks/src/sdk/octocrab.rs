@@ -7,7 +7,7 @@ use octocrab::service::middleware::retry::RetryConfig;
 use octocrab::{AuthState, Octocrab, OctocrabBuilder};
 use tower::retry::RetryLayer;
 
-use super::{Answer, Base, Fit, Sdk};
+use super::{Answer, Fit, Sdk};
 use crate::adapter::octocrab::RetryService;
 use crate::arrangement::{OwnRetries, SetUp};
 use crate::dialect::Dialect;
@@ -18,7 +18,6 @@ pub(super) const SDK: Sdk = Sdk {
     client: Fit::Takes(
         "`OctocrabBuilder::new_empty().with_service(RetryService(client))`, with the [adapter](sdks/src/adapter/octocrab.rs)",
     ),
-    base: Base::Path,
     stop: Some("the same call: it replaces them; without our client `.add_retry_config(RetryConfig::None)`"),
     call: |set_up, url| Box::pin(call(set_up, url)),
     stream: None,

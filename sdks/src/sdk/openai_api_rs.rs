@@ -8,14 +8,13 @@ use openai_api_rs::v1::chat_completion::chat_completion_stream::{
 };
 use openai_api_rs::v1::chat_completion::{ChatCompletionMessage, Content, MessageRole};
 
-use super::{Answer, Base, Fit, Sdk};
+use super::{Answer, Fit, Sdk};
 use crate::dialect::Dialect;
 
 pub(super) const SDK: Sdk = Sdk {
     name: "openai-api-rs",
     dialect: Dialect::OpenAi,
     client: Fit::Refuses("makes a client of its own for each request (reqwest 0.12)"),
-    base: Base::Path,
     stop: None,
     call: |_, url| Box::pin(call(url)),
     stream: Some(|_, url| Box::pin(stream(url))),

@@ -6,7 +6,7 @@ use rig_core::providers::openai::{OpenAI, OpenAIConfig};
 use rig_core::streaming::{Item, StreamEvent};
 use rig_reqwest::{ReqwestClient, ReqwestMiddlewareClient};
 
-use super::{Answer, Base, Fit, Sdk};
+use super::{Answer, Fit, Sdk};
 use crate::arrangement::SetUp;
 use crate::dialect::Dialect;
 
@@ -16,7 +16,6 @@ pub(super) const SDK: Sdk = Sdk {
     client: Fit::Takes(
         "`OpenAIConfig::new(key).connect(ReqwestMiddlewareClient::from(client))` of `rig-reqwest`, feature `reqwest-middleware`; so for its other providers",
     ),
-    base: Base::Path,
     stop: None,
     call: |set_up, url| Box::pin(call(set_up, url)),
     stream: Some(|set_up, url| Box::pin(stream(set_up, url))),

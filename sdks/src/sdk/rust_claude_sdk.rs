@@ -2,7 +2,7 @@
 
 use rust_claude_sdk::{Client, ClientConfig, Error, MessagesRequest, StreamEvent};
 
-use super::{Answer, Base, Fit, Sdk, delta};
+use super::{Answer, Fit, Sdk, delta};
 use crate::arrangement::{OwnRetries, SetUp};
 use crate::dialect::Dialect;
 
@@ -10,7 +10,6 @@ pub(super) const SDK: Sdk = Sdk {
     name: "rust-claude-sdk",
     dialect: Dialect::Anthropic,
     client: Fit::Refuses("has a client of its own (reqwest 0.12)"),
-    base: Base::Path,
     stop: Some("`ClientConfig { max_retries: 0, .. }`"),
     call: |set_up, url| Box::pin(call(set_up, url)),
     stream: Some(|set_up, url| Box::pin(stream(set_up, url))),

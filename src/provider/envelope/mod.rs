@@ -226,8 +226,8 @@ impl Reader {
         }
         for (key, value) in object {
             match value {
-                // a response or a choice holds the model's words too, so that only its error is looked at
-                Value::Object(inner) if key.eq_ignore_ascii_case("response") => {
+                // a response, a delta or a choice holds the model's words too, so that only its error is looked at
+                Value::Object(inner) if ["response", "delta"].iter().any(|name| key.eq_ignore_ascii_case(name)) => {
                     self.queue
                         .extend(fields(inner, "error").map(|(_, error)| (error.clone(), depth)));
                 }
@@ -290,7 +290,9 @@ fn is_error(object: &Map<String, Value>) -> bool {
     let code = object.get("base_resp").and_then(|outcome| outcome.get("status_code"));
     is("type", &["error", "response.failed"])
         || is("event_type", &["error"])
+        || is("object", &["error"])
         || says(object.get("error"))
+        || says(object.get("delta").and_then(|delta| delta.get("error")))
         || code.and_then(Value::as_u64).is_some_and(|code| code != 0)
         || object
             .get("choices")

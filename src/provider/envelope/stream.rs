@@ -16,8 +16,12 @@ const OPENINGS: &[(&str, &str)] = &[
     ("response.in_progress", "/response/output"),
     ("response.output_item.added", "/item"),
     ("response.content_part.added", "/part"),
+    ("response.reasoning_summary_part.added", "/part"),
     ("message-start", "/delta/message"),
+    ("content-start", "/delta/message/content"),
 ];
+/// Frames that keep the connection alive. (`keepalive` is in no documentation of OpenAI's, but in its streams.)
+const ALIVE: &[&str] = &["ping", "keepalive"];
 /// What stands beside the words of an answer, and is none of them.
 const LABELS: &[&str] = &["role", "type", "id", "status"];
 
@@ -42,7 +46,7 @@ impl Said {
 }
 
 pub(super) fn is_event_stream(text: &str) -> bool {
-    const FIELDS: &[&str] = &["data:", "event:", "id:", "retry:", ":"];
+    const FIELDS: &[&str] = &["data:", "event:", "id:", "retry:", ":", "error: {", "error:{"];
     FIELDS.iter().any(|field| text.starts_with(field))
 }
 
@@ -72,13 +76,15 @@ impl Frame {
     pub(super) fn says(&self, name: Option<&str>) -> Said {
         let name = name.map(str::trim);
         let object = match self {
+            // Google puts an error into an array of one
+            Self::Json(Value::Array(items)) => items.first().and_then(Value::as_object),
             Self::Json(value) => value.as_object(),
             Self::Text(_) => None,
         };
         if matches!(name, Some("error" | "response.failed")) || object.is_some_and(is_error) {
             return Said::Error;
         }
-        if object.and_then(kind).or(name) == Some("ping") {
+        if object.and_then(kind).or(name).is_some_and(|kind| ALIVE.contains(&kind)) {
             return Said::Nothing;
         }
         match self {
@@ -135,6 +141,10 @@ mod tests {
         assert_eq!(says(Some("ping"), r#"{"type": "ping"}"#), Said::Nothing);
         assert_eq!(says(Some("ping"), ""), Said::Nothing);
         assert_eq!(says(None, r#"{"type":"ping"}"#), Said::Nothing);
+        assert_eq!(
+            says(Some("keepalive"), r#"{"type":"keepalive","sequence_number":3}"#),
+            Said::Nothing
+        );
         assert_eq!(says(None, " "), Said::Nothing);
     }
 
@@ -149,6 +159,8 @@ mod tests {
             r#"{"type":"response.in_progress","response":{"output":[]}}"#,
             r#"{"type":"response.output_item.added","output_index":0,"item":{"id":"msg_1","type":"message","status":"in_progress","content":[],"role":"assistant"}}"#,
             r#"{"type":"response.content_part.added","part":{"type":"output_text","text":"","annotations":[]}}"#,
+            r#"{"type":"response.reasoning_summary_part.added","item_id":"rs_1","part":{"type":"summary_text","text":""}}"#,
+            r#"{"type":"content-start","index":0,"delta":{"message":{"content":{"type":"text","text":""}}}}"#,
             r#"{"type":"message-start","id":"1","delta":{"message":{"role":"assistant","content":[],"tool_plan":"","tool_calls":[]}}}"#,
             r#"{"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":null}]}"#,
             r#"{"choices":[{"delta":{"role":"assistant"}}],"usage":null}"#,
@@ -198,6 +210,9 @@ mod tests {
             r#"{"choices":[{"delta":{},"finish_reason":"error"}]}"#,
             r#"{"choices":[{"delta":{"content":""},"error":{"code":429,"message":"slow"}}]}"#,
             r#"{"choices":null,"base_resp":{"status_code":1002,"status_msg":"rate limit"}}"#,
+            r#"[{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}]"#,
+            r#"{"object":"error","message":"Service tier capacity exceeded for this model.","type":"service_tier_capacity_exceeded","code":"3505"}"#,
+            r#"{"type":"message-end","delta":{"error":"internal error","finish_reason":"ERROR"}}"#,
         ] {
             assert_eq!(says(None, error), Said::Error, "{error}");
         }
