@@ -8,6 +8,9 @@ const SLACK: Span = Span::millis(5);
 /// What rounding up twice adds, taken off again: it must not make a full bucket wait.
 const ROUNDING: Span = Span::exactly(2);
 
+/// Rates that differ by less are the same.
+const SAME_RATE: f64 = 1e-6;
+
 /// A bucket that fills at a steady rate and is drained by starts.
 ///
 /// Nothing is divided where a start is looked at or paid for: what a rate comes to in nanoseconds is worked out when it is set.
@@ -125,6 +128,11 @@ impl Bucket {
     }
 
     fn change_rate(&mut self, rate: f64, now: Tick) {
+        // one that grows all the while would be another at each look, and each time a start that is due would be put off by
+        // what is lost in rounding, for ever
+        if (rate / self.rate - 1.0).abs() < SAME_RATE {
+            return;
+        }
         let (old, new) = (self.interval, interval(rate));
         (self.rate, self.interval, self.one) = (rate, new, Span::nanos(new));
         self.filling = filling(new, self.capacity);
