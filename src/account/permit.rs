@@ -72,7 +72,7 @@ impl Drop for Permit {
         // to look at the clock takes as long as all the rest
         let (alone, due) = {
             let mut state = shared.lock();
-            (state.finish_alone(grant), state.is_due())
+            (state.finish_alone(grant), grant.is_told() && state.is_due())
         };
         shared.ask_store(due);
         if !alone {

@@ -556,7 +556,9 @@ impl State {
             return;
         };
         lane.rate.tick(lane.waiting() > 0, now);
-        lane.ceiling.tick(lane.beside(), now);
+        if lane.ceiling.learnt().is_some() {
+            lane.ceiling.tick(lane.beside(), now);
+        }
         let rate = match share {
             None => lane.rate.current(now).or_else(|| lane.pause.ramp(now)),
             Some(share) => lane.shared_rate(share, now),
@@ -747,18 +749,14 @@ impl State {
 
     #[inline]
     fn let_go(&mut self, grant: &Grant) {
-        let mut news = false;
         if let Some(lane) = self.granted(grant) {
             lane.breaker.give_back(grant.pass);
-            if let Some(tie) = lane.tie.as_mut().filter(|_| grant.pass.is_probe()) {
-                (tie.circuit_changed, tie.news, news) = (true, true, true);
-            }
             if let Some(hold) = lane.hold.as_mut().filter(|hold| hold.is_probed_by(grant.stamp)) {
                 hold.give_back();
             }
         }
-        if news {
-            self.ask_store();
+        if grant.is_told() {
+            self.tell_the_end(grant);
         }
         if !grant.landed {
             self.land(grant);
@@ -772,12 +770,6 @@ impl State {
         if let Some(lane) = self.granted(grant) {
             model = lane.model;
             lane.ceiling.leave();
-            if let (Some(tie), Some(seat)) = (&mut lane.tie, grant.seat) {
-                tie.give_up(seat);
-            }
-        }
-        if grant.seat.is_some() {
-            self.ask_store();
         }
         self.ceiling.leave();
         if let Some(model) = model.and_then(|model| self.models.get_mut(model)) {
@@ -829,6 +821,9 @@ impl State {
             // the provider has not let it in
             grant.landed = true;
             self.land(grant);
+            if grant.is_told() {
+                self.tell_the_end(grant);
+            }
         }
         let Some(lane) = self.granted(grant) else {
             return changes;

@@ -274,6 +274,7 @@ impl Sharing {
     }
 
     /// The part of each limit that is this process's own while the store is away.
+    #[cold]
     pub(crate) fn share(&self) -> f64 {
         match self.away {
             Some(_) => AWAY / f64::from(self.processes()),

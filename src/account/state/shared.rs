@@ -6,6 +6,14 @@ use super::super::lease::Lease;
 use super::super::store::{self, Order, Reply, Scope};
 use super::*;
 
+impl Grant {
+    /// Are others to be told of its end, where there are others?
+    #[inline]
+    pub(crate) const fn is_told(&self) -> bool {
+        self.seat.is_some() || self.pass.is_probe()
+    }
+}
+
 impl Lane {
     /// How the next start may come before its turn, by what headers say; not at all where others hear the same.
     #[inline]
@@ -95,6 +103,11 @@ impl State {
     /// Is a start of such a lane one that has been, or must be, lent?
     #[inline]
     pub(super) fn lends(&self, lane: &Lane, weights: Weights, now: Tick) -> bool {
+        lane.tie.is_some() && self.lends_to(lane, weights, now)
+    }
+
+    #[cold]
+    fn lends_to(&self, lane: &Lane, weights: Weights, now: Tick) -> bool {
         match (&lane.tie, &self.sharing) {
             (Some(tie), Some(sharing)) if sharing.away.is_some() => tie.lease.ready_at(weights).is_some(),
             (Some(_), Some(_)) => self.is_limited(lane, now),
@@ -124,6 +137,8 @@ impl State {
     }
 
     /// When a start that must be lent can be made.
+    #[cold]
+    #[inline(never)]
     pub(super) fn when_lent(&self, lane: &Lane, weights: Weights, ahead: Load, now: Tick) -> When {
         let model = lane.model.and_then(|model| self.models.get(model));
         let pause = lane.pause.until(now);
@@ -147,6 +162,22 @@ impl State {
             return When::Later(Whose::Lane);
         }
         When::Now
+    }
+
+    /// A request that had a place in flight is there no more, or was the probe and has said nothing: others are told.
+    #[cold]
+    pub(super) fn tell_the_end(&mut self, grant: &Grant) {
+        if let Some(lane) = self.granted(grant)
+            && let Some(tie) = &mut lane.tie
+        {
+            if let Some(seat) = grant.seat {
+                tie.give_up(seat);
+            }
+            if grant.pass.is_probe() {
+                (tie.circuit_changed, tie.news) = (true, true);
+            }
+            self.ask_store();
+        }
     }
 
     /// Spends what was lent for a start: whether it was, and its place among those in flight.
