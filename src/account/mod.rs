@@ -387,6 +387,14 @@ impl Shared {
         result
     }
 
+    /// The store is told of what has ended, if there is one.
+    #[cold]
+    #[inline(never)]
+    fn tell_store(&self) {
+        let due = self.lock().is_due();
+        self.ask_store(due);
+    }
+
     /// Something is to be asked of the store, if there is one.
     #[inline]
     #[cfg_attr(not(feature = "redis"), allow(clippy::unused_self, reason = "there is no store"))]

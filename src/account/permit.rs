@@ -70,13 +70,10 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let (shared, grant) = (&self.account.shared, &self.grant);
         // to look at the clock takes as long as all the rest
-        let (alone, due) = {
-            let mut state = shared.lock();
-            (state.finish_alone(grant), grant.is_told() && state.is_due())
-        };
-        shared.ask_store(due);
-        if !alone {
+        if !shared.lock().finish_alone(grant) {
             shared.with(|state, now, woken| state.finish(grant, now, woken));
+        } else if grant.is_told() {
+            shared.tell_store();
         }
     }
 }

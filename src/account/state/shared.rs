@@ -166,6 +166,7 @@ impl State {
 
     /// A request that had a place in flight is there no more, or was the probe and has said nothing: others are told.
     #[cold]
+    #[inline(never)]
     pub(super) fn tell_the_end(&mut self, grant: &Grant) {
         if let Some(lane) = self.granted(grant)
             && let Some(tie) = &mut lane.tie
