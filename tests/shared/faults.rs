@@ -97,6 +97,33 @@ async fn gone_and_started_again_empty_it_is_taken_up_again() {
     assert_eq!(lane(&late).starts_per_minute, learnt);
 }
 
+/// The replica that took over had not heard of the last writes: what it holds is old, and is told anew.
+#[tokio::test]
+async fn failed_over_with_lost_writes_it_hears_again_what_was_lost() {
+    let file = format!("failover-{}.rdb", std::process::id());
+    let mut server = RedisServer::with(&["--dir", env!("CARGO_TARGET_TMPDIR"), "--dbfilename", &file]);
+    let account = member(&server, fast).await;
+    let mut permit = admit(&account).await;
+    let () = redis::cmd("SAVE").query(&mut raw(&server)).unwrap();
+    report(&mut permit, 429, &[("retry-after-ms", "20")], "{}");
+    drop(permit);
+    drop(admit(&account).await);
+    let learnt = lane(&account).starts_per_minute;
+    assert!(learnt.is_some_and(|rate| rate < 12_000.0), "{learnt:?}");
+    // the same kill and start again is an empty server in the test above; this one has the state of before
+    server.kill();
+    notice(&account).await;
+    server.restart().unwrap();
+    let old: usize = redis::cmd("DBSIZE").query(&mut raw(&server)).unwrap();
+    assert!(old > 0, "the state of before is there");
+    recover(&account).await;
+    let late = member(&server, fast).await;
+    drop(admit(&late).await);
+    assert_eq!(lane(&late).starts_per_minute, lane(&account).starts_per_minute);
+    server.kill();
+    std::fs::remove_file(std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(file)).unwrap();
+}
+
 /// It takes connections and says nothing: the time that it is given is the longest that anybody waits for it.
 #[tokio::test]
 async fn hanging_it_is_waited_for_no_longer_than_its_time() {
