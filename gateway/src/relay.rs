@@ -39,8 +39,10 @@ struct Upstream {
 
 impl Gateway {
     pub(crate) fn new(plan: Plan, connect_timeout: Duration, access_log: bool) -> reqwest::Result<Self> {
-        // what comes back is handed over as it is: redirects are the caller's to follow, encodings the caller's to undo
+        // what comes back is handed over as it is: redirects are the caller's to follow, encodings the caller's to undo; and
+        // another backend that is built in by way of some dependency changes nothing about whom is trusted
         let client = RetryMiddleware::client_builder()
+            .tls_backend_rustls()
             .redirect(redirect::Policy::none())
             .no_gzip()
             .no_brotli()

@@ -172,7 +172,12 @@ impl Drop for Started {
 
 /// A caller that follows nothing, repeats nothing and undoes nothing.
 pub(crate) fn caller() -> reqwest::Client {
+    // as it comes, even where a dependency of something else has unpacking built in
     reqwest::Client::builder()
+        .no_gzip()
+        .no_brotli()
+        .no_deflate()
+        .no_zstd()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
