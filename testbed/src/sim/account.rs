@@ -1,5 +1,7 @@
 //! An account knows all limits of one key together and the calls under way. It does not know what answers look like.
 
+use std::collections::VecDeque;
+
 use super::background::Background;
 use super::growth::Growth;
 use super::law::Law;
@@ -16,6 +18,7 @@ const DAY: Nanos = 24 * 60 * 60 * 1_000_000_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Account {
     pub(crate) requests: Vec<(Law, Meter)>,
+    changes: VecDeque<(Nanos, Law)>,
     pub(crate) tokens: Vec<TokenLimit>,
     day: Option<Window>,
     growth: Option<Growth>,
@@ -24,6 +27,7 @@ pub(crate) struct Account {
     counts_refusals: bool,
     /// Whether any limit is charged as tokens appear.
     on_produce: bool,
+    phase: Nanos,
     calls: UnderWay,
     now: Nanos,
 }
@@ -48,6 +52,7 @@ impl Account {
                 .iter()
                 .map(|law| (*law, Meter::new(*law, phase)))
                 .collect(),
+            changes: model.changes.iter().map(|(at, law)| (nanos(*at), *law)).collect(),
             on_produce: tokens.iter().any(TokenLimit::on_produce),
             tokens,
             day: model.daily.map(|amount| Window::new(amount, DAY, phase)),
@@ -57,6 +62,7 @@ impl Account {
             concurrency: model.concurrency,
             background: model.background.map(|(calls, per)| Background::new(calls, nanos(per))),
             counts_refusals: model.counts_refusals,
+            phase,
             calls: UnderWay::default(),
             now: 0,
         }
@@ -64,6 +70,20 @@ impl Account {
 
     /// Lets everything happen that happens by itself up to `now`.
     pub(crate) fn advance(&mut self, now: Nanos) {
+        while let Some(&(at, law)) = self.changes.front().filter(|(at, _)| *at <= now) {
+            self.changes.pop_front();
+            self.let_time_pass(at);
+            self.requests = vec![(law, Meter::starting_at(at, law, self.phase))];
+        }
+        self.let_time_pass(now);
+    }
+
+    /// When the limits of requests change next.
+    pub(crate) fn changes_at(&self) -> Nanos {
+        self.changes.front().map_or(NEVER, |(at, _)| *at)
+    }
+
+    fn let_time_pass(&mut self, now: Nanos) {
         while let Some(background) = &self.background {
             let at = self.requests_ready_at(background.next().max(self.now));
             if at > now {

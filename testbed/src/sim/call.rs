@@ -13,6 +13,11 @@ pub struct Call {
     pub max_tokens: Option<u64>,
     /// The tokens that the answer will have; drawn by the provider if nothing is said.
     pub output_tokens: Option<u64>,
+    /// The model that is asked for.
+    pub model: Option<String>,
+    /// Which prompt it is: equal numbers are attempts of one. Over HTTP a header `x-prompt` says it, else it is a hash of
+    /// the body.
+    pub prompt: u64,
     /// Whose limits are used: equal keys share them.
     pub key: u64,
     /// Whether the answer comes as a stream of events.
@@ -49,24 +54,53 @@ impl Call {
 
     /// Reads an HTTP request: a token for every four bytes of the body, and the rest as its JSON says. With
     /// `per_model`, the model is a part of the key.
-    pub(crate) fn read(path: &str, credential: Option<&[u8]>, body: &[u8], per_model: bool) -> Call {
+    pub(crate) fn read<'a>(
+        path: &str,
+        header: impl Fn(&'static str) -> Option<&'a [u8]>,
+        body: &[u8],
+        per_model: bool,
+    ) -> Call {
         // What is no JSON says nothing.
         let asked: Asked = serde_json::from_slice(body).unwrap_or_default();
-        let model = asked.model.as_deref().filter(|_| per_model);
+        let credential = CREDENTIALS.iter().find_map(|name| header(name));
+        let key = key(
+            credential,
+            asked.model.as_deref().filter(|_| per_model),
+            path,
+            per_model,
+        );
+        let numbered = header(PROMPT).and_then(|number| str::from_utf8(number).ok()?.parse().ok());
         let gemini = asked.generation_config.and_then(|config| config.max_output_tokens);
         let stated = asked.max_tokens.or(asked.max_completion_tokens);
         Call {
             input_tokens: u64::try_from(body.len()).unwrap_or(u64::MAX).div_ceil(4),
             max_tokens: stated.or(asked.max_output_tokens).or(gemini),
             output_tokens: None,
-            key: key(credential, model, path, per_model),
+            model: asked.model.or_else(|| named_in(path).map(str::to_owned)),
+            prompt: numbered.unwrap_or_else(|| hash(body)),
+            key,
             stream: asked.stream.unwrap_or_default() || path.contains("streamGenerateContent"),
         }
     }
 }
 
 /// The headers that carry a credential, in the order in which they are looked at.
-pub(crate) const CREDENTIALS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
+const CREDENTIALS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
+
+/// The header that numbers a prompt.
+const PROMPT: &str = "x-prompt";
+
+/// Gemini names the model in the path.
+fn named_in(path: &str) -> Option<&str> {
+    let (_, model) = path.split_once("/models/")?;
+    model.split([':', '/']).next()
+}
+
+fn hash(body: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    body.hash(&mut hasher);
+    hasher.finish()
+}
 
 fn key(credential: Option<&[u8]>, model: Option<&str>, path: &str, per_model: bool) -> u64 {
     if credential.is_none() && !per_model {
@@ -75,7 +109,6 @@ fn key(credential: Option<&[u8]>, model: Option<&str>, path: &str, per_model: bo
     let mut hasher = DefaultHasher::new();
     credential.hash(&mut hasher);
     if per_model {
-        // Gemini names the model in the path.
         model.unwrap_or(path).hash(&mut hasher);
     }
     hasher.finish()

@@ -6,7 +6,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use super::call::{CREDENTIALS, Call};
+use super::call::Call;
 use super::simulation::{Answer, Simulation};
 use crate::connection::{self, End};
 use crate::inbox::{self, Incoming};
@@ -62,11 +62,11 @@ async fn connect(mut stream: TcpStream, simulation: Simulation, per_model: bool,
     let _ = stream.set_nodelay(true);
     let (reader, writer) = stream.split();
     let (to, from) = mpsc::unbounded_channel();
-    tokio::select! {
-        () = inbox::read(reader, &connected, to) => {}
-        _ = converse(writer, simulation, per_model, from) => {}
-    }
-    connection::close(stream, End::Fin);
+    let end = tokio::select! {
+        () = inbox::read(reader, &connected, to) => End::Fin,
+        end = converse(writer, simulation, per_model, from) => end.unwrap_or(End::Fin),
+    };
+    connection::close(stream, end);
     drop(connected);
 }
 
@@ -75,33 +75,37 @@ async fn converse(
     simulation: Simulation,
     per_model: bool,
     mut from: UnboundedReceiver<Incoming>,
-) -> io::Result<()> {
+) -> io::Result<End> {
     while let Some(incoming) = from.recv().await {
         match incoming {
             Incoming::ExpectsContinue => writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?,
             Incoming::Malformed => {
                 let bad = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-                return writer.write_all(bad).await;
+                writer.write_all(bad).await?;
+                return Ok(End::Fin);
             }
             Incoming::Request(in_flight) => {
                 let Some(request) = in_flight.request() else {
-                    return Ok(());
+                    return Ok(End::Fin);
                 };
                 let answer = simulation.send(&read(&request, per_model)).await;
+                if answer.reply.outcome.is_broken_connection() {
+                    return Ok(End::Rst);
+                }
                 write(&mut writer, answer).await?;
                 let last = request.header("connection");
                 if last.is_some_and(|value| value.eq_ignore_ascii_case("close")) {
-                    return Ok(());
+                    return Ok(End::Fin);
                 }
             }
         }
     }
-    Ok(())
+    Ok(End::Fin)
 }
 
 fn read(request: &Request, per_model: bool) -> Call {
-    let credential = CREDENTIALS.iter().find_map(|name| request.header(name));
-    Call::read(request.path(), credential.map(str::as_bytes), request.body(), per_model)
+    let header = |name| request.header(name).map(str::as_bytes);
+    Call::read(request.path(), header, request.body(), per_model)
 }
 
 async fn write(writer: &mut (impl AsyncWrite + Unpin), mut answer: Answer) -> io::Result<()> {

@@ -29,6 +29,14 @@ impl Meter {
         }
     }
 
+    /// The same, unused at `at`.
+    pub(crate) fn starting_at(at: Nanos, law: Law, phase: Nanos) -> Meter {
+        let mut meter = Meter::new(law, phase);
+        // an empty charge brings it to that time
+        meter.take(at, 0);
+        meter
+    }
+
     /// The first moment from `now` on at which `cost` fits, if nothing else comes; [`NEVER`] if it is more than the law
     /// ever allows.
     pub(crate) fn ready_at(&self, now: Nanos, cost: u64) -> Nanos {

@@ -31,7 +31,11 @@
 //! | calls at a time, calls in a day         | `.concurrency(4)`, `.daily(1000)`                                 |
 //! | traffic that grows too fast             | `.growth(100, 150, quarter_of_an_hour)`                           |
 //! | refusals count, somebody else           | `.counting_refusals()`, `.somebody_else(60, minute)`              |
+//! | a limit that changes                    | `.requests_from(at, law)`                                         |
 //! | outage                                  | `.outage(from, to, Fault::Status(529))`, `Fault::Hang`            |
+//! | refused with a stated delay             | `Fault::Hinted { status: 429, retry_after: 5 }`                   |
+//! | broken connections                      | `Fault::ConnectionReset`, `Fault::ConnectionRefused`              |
+//! | a half, one model, one prompt fails     | `.failing(Outage::new(…).share(0.5))`, `.model("m")`, `.prompts([7])` |
 //!
 //! A call is charged against all limits or none. Concurrency is looked at first. A refusal that counts takes what has
 //! come back since the last one, and never drives a limit into debt.
@@ -58,6 +62,7 @@ mod tokens;
 mod transport;
 mod under_way;
 mod window;
+mod wire_error;
 
 pub use call::Call;
 pub use cases::{Case, cases};

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use super::call::Call;
 use super::law::Law;
 use super::outage::{Fault, Outage};
 use super::shape::Shape;
@@ -15,6 +16,7 @@ use super::tokens::{Charge, Tokens};
 pub struct Model {
     pub(crate) shape: Shape,
     pub(crate) requests: Vec<Law>,
+    pub(crate) changes: Vec<(Duration, Law)>,
     pub(crate) tokens: Vec<(Tokens, Law, Charge)>,
     pub(crate) daily: Option<u64>,
     pub(crate) growth: Option<(u64, u64, Duration)>,
@@ -107,6 +109,7 @@ impl Model {
         Model {
             shape,
             requests: Vec::new(),
+            changes: Vec::new(),
             tokens: Vec::new(),
             daily: None,
             growth: None,
@@ -132,6 +135,13 @@ impl Model {
     /// Adds a limit of requests.
     pub fn requests(mut self, law: Law) -> Model {
         self.requests.push(law);
+        self
+    }
+
+    /// From `at` on, this is the one limit of requests, in place of those before; it begins unused. A provider that comes
+    /// back from an outage with less than it had. To be called in the order of the times.
+    pub fn requests_from(mut self, at: Duration, law: Law) -> Model {
+        self.changes.push((at, law));
         self
     }
 
@@ -174,8 +184,13 @@ impl Model {
     }
 
     /// Adds a time in which every call fails.
-    pub fn outage(mut self, from: Duration, to: Duration, fault: Fault) -> Model {
-        self.outages.push(Outage { from, to, fault });
+    pub fn outage(self, from: Duration, to: Duration, fault: Fault) -> Model {
+        self.failing(Outage::new(from, to, fault))
+    }
+
+    /// Adds an outage. Where several meet a call, the first one added decides.
+    pub fn failing(mut self, outage: Outage) -> Model {
+        self.outages.push(outage);
         self
     }
 
@@ -248,14 +263,19 @@ impl Model {
         }
     }
 
-    /// What is wrong at `at`, if anything.
-    pub(crate) fn fault(&self, at: Duration) -> Option<Fault> {
-        let outage = self.outages.iter().find(|outage| outage.from <= at && at < outage.to);
+    /// What is wrong at `at` for the `attempt`-th attempt of a prompt, if anything.
+    pub(crate) fn fault(&self, at: Duration, call: &Call, attempt: u32, seed: u64) -> Option<Fault> {
+        let outage = self.outages.iter().find(|outage| outage.meets(at, call, attempt, seed));
         outage.map(|outage| outage.fault)
     }
 
     pub(crate) fn longest_window(&self) -> Duration {
-        let laws = self.requests.iter().chain(self.tokens.iter().map(|(_, law, _)| law));
+        let changed = self.changes.iter().map(|(_, law)| law);
+        let laws = self
+            .requests
+            .iter()
+            .chain(changed)
+            .chain(self.tokens.iter().map(|(_, law, _)| law));
         laws.filter_map(Law::window_length).max().unwrap_or_default()
     }
 }

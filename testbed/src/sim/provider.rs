@@ -9,7 +9,6 @@ use super::call::Call;
 use super::draw::Draws;
 use super::meter::{NEVER, Nanos, nanos};
 use super::model::{Latency, Model, Phase};
-use super::outage::Fault;
 use super::reply::{Outcome, Reply, Slot};
 use super::shape::{Face, Usage};
 use super::tally::Tally;
@@ -22,6 +21,9 @@ pub struct Provider {
     draws: Draws,
     phase: Nanos,
     accounts: HashMap<u64, Account>,
+    seed: u64,
+    /// How often each prompt has arrived, where outages are.
+    attempts: HashMap<u64, u32>,
     tally: Tally,
     now: Nanos,
 }
@@ -39,6 +41,8 @@ impl Provider {
             draws,
             phase: nanos(phase),
             accounts: HashMap::new(),
+            seed,
+            attempts: HashMap::new(),
             tally: Tally::default(),
             now: 0,
         }
@@ -69,15 +73,13 @@ impl Provider {
     pub fn arrive(&mut self, now: Duration, call: &Call) -> Reply {
         let now = self.tick(now);
         let at = Duration::from_nanos(now);
+        let attempt = self.count_attempt(call.prompt);
         let (model, phase) = (&self.model, self.phase);
         let face = Face { model, now, phase };
-        if let Some(fault) = model.fault(at) {
-            let outcome = match fault {
-                Fault::Status(status) => Outcome::Failed(status),
-                Fault::Hang => Outcome::Hung,
-            };
-            self.tally.arrived(at, outcome);
-            return face.failure(outcome);
+        if let Some(fault) = model.fault(at, call, attempt, self.seed) {
+            let reply = face.failure(fault);
+            self.tally.arrived(at, reply.outcome);
+            return reply;
         }
         let account = self
             .accounts
@@ -124,8 +126,8 @@ impl Provider {
     }
 
     /// The shortest time in which any client whatever gets `calls` calls answered that take `latency` each, from the
-    /// start, by the limits of requests, of a day, of concurrency and of growth, by the outages and by somebody else.
-    /// Limits of tokens are not in it. [`Duration::MAX`] if no time is enough.
+    /// start, by the limits of requests, of a day, of concurrency and of growth, by the outages that let nobody through and
+    /// by somebody else. Limits of tokens are not in it, nor are outages of a share, of one model or of single prompts. [`Duration::MAX`] if no time is enough.
     ///
     /// It is exact: the time of a client that knows all and sends each call at the first moment at which it is admitted.
     /// For a bucket that is `(calls − burst) ÷ rate + latency`, for windows `(⌈calls ÷ amount⌉ − 1) · length + latency`
@@ -161,6 +163,12 @@ impl Provider {
         // Somebody else who takes all leaves no chance; nobody waits a million calls for one.
         for _ in 0..1_000_000 {
             let ready = account.call_ready_at(at);
+            let change = account.changes_at();
+            if change <= ready && change < NEVER {
+                account.advance(change);
+                at = at.max(change);
+                continue;
+            }
             let background = account.background_passes_at();
             if background <= ready && background < NEVER {
                 account.advance(background);
@@ -168,13 +176,22 @@ impl Provider {
                 continue;
             }
             let outages = self.model.outages.iter();
-            let over = outages.filter(|outage| nanos(outage.from) <= ready && ready < nanos(outage.to));
+            let over = outages.filter(|outage| outage.is_total_at(Duration::from_nanos(ready)));
             match over.map(|outage| nanos(outage.to)).max() {
                 Some(over) => at = over,
                 None => return ready,
             }
         }
         NEVER
+    }
+
+    fn count_attempt(&mut self, prompt: u64) -> u32 {
+        if self.model.outages.is_empty() {
+            return 1;
+        }
+        let attempts = self.attempts.entry(prompt).or_default();
+        *attempts += 1;
+        *attempts
     }
 
     fn tick(&mut self, now: Duration) -> Nanos {

@@ -11,11 +11,11 @@ use http::HeaderMap;
 pub struct Reply {
     /// What became of the call.
     pub outcome: Outcome,
-    /// The status; 0 if nothing is ever answered.
+    /// The status; 0 if there is no response.
     pub status: u16,
     /// The header fields.
     pub headers: HeaderMap,
-    /// How long after the arrival the head is sent; `None` is never.
+    /// How long after the arrival the head is sent, or the connection breaks; `None` is never.
     pub head_after: Option<Duration>,
     /// The body, piece by piece.
     pub pieces: VecDeque<Piece>,
@@ -48,8 +48,18 @@ pub enum Outcome {
     Refused(Refusal),
     /// It met an outage and is answered with this status.
     Failed(u16),
+    /// It met an outage, and its connection is reset.
+    ConnectionReset,
+    /// It met an outage, and its connection is refused.
+    ConnectionRefused,
     /// It met an outage and is never answered.
     Hung,
+}
+
+impl Outcome {
+    pub(crate) fn is_broken_connection(self) -> bool {
+        matches!(self, Outcome::ConnectionReset | Outcome::ConnectionRefused)
+    }
 }
 
 /// What a call was refused for.

@@ -67,7 +67,9 @@ impl Tally {
                 self.peak_in_flight = self.peak_in_flight.max(self.in_flight);
             }
             Outcome::Refused(refusal) => self.refused[refusal as usize] += 1,
-            Outcome::Failed(_) | Outcome::Hung => self.failed += 1,
+            Outcome::Failed(_) | Outcome::ConnectionReset | Outcome::ConnectionRefused | Outcome::Hung => {
+                self.failed += 1;
+            }
         }
         self.arrivals.push(Arrival { at, outcome });
     }

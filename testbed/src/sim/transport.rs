@@ -10,14 +10,17 @@ use http::{Extensions, Response};
 use http_body::{Body, Frame, SizeHint};
 use reqwest::{Request, ResponseBuilderExt};
 use reqwest_middleware::{Middleware, Next};
-use tokio::time::{Sleep, sleep_until};
+use tokio::time::{Sleep, sleep_until, timeout};
 
-use super::call::{CREDENTIALS, Call};
+use super::call::Call;
+use super::reply::Outcome;
 use super::simulation::{Answer, Simulation};
+use super::wire_error::{WireError, wire_error};
 
 /// A middleware, to be the last one, that answers from a simulation instead of a network.
 ///
-/// What a call holds at the provider it holds until the body of the response has been read to its end or is dropped.
+/// Connections that break are real errors of reqwest, and so is the timeout of a request, which ends with the head of the
+/// response. What a call holds at the provider it holds until the body of the response has been read to its end or is dropped.
 #[derive(Clone, Debug)]
 pub struct Transport {
     simulation: Simulation,
@@ -39,10 +42,24 @@ impl Transport {
 
     fn read(&self, request: &Request) -> Call {
         let headers = request.headers();
-        let credential = CREDENTIALS.iter().find_map(|name| headers.get(*name));
         let body = request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default();
-        let credential = credential.map(http::HeaderValue::as_bytes);
-        Call::read(request.url().path(), credential, body, self.per_model)
+        let header = |name| headers.get(name).map(http::HeaderValue::as_bytes);
+        Call::read(request.url().path(), header, body, self.per_model)
+    }
+
+    /// The answer, or how the connection breaks.
+    async fn send(&self, request: &Request) -> Result<Answer, WireError> {
+        let call = self.read(request);
+        let sent = self.simulation.send(&call);
+        let answer = match request.timeout() {
+            Some(limit) => timeout(*limit, sent).await.map_err(|_| WireError::Timeout)?,
+            None => sent.await,
+        };
+        match answer.reply.outcome {
+            Outcome::ConnectionReset => Err(WireError::Reset),
+            Outcome::ConnectionRefused => Err(WireError::Refused),
+            _ => Ok(answer),
+        }
     }
 }
 
@@ -54,8 +71,10 @@ impl Middleware for Transport {
         _: &mut Extensions,
         _: Next<'_>,
     ) -> reqwest_middleware::Result<reqwest::Response> {
-        let call = self.read(&request);
-        let mut answer = self.simulation.send(&call).await;
+        let mut answer = match self.send(&request).await {
+            Ok(answer) => answer,
+            Err(kind) => return Err(wire_error(kind, request.url()).into()),
+        };
         let mut response = Response::builder()
             .status(answer.reply.status)
             .url(request.url().clone());

@@ -98,6 +98,10 @@ pub(super) fn refusal(said: Said) -> String {
 
 pub(super) fn failure(status: u16) -> String {
     let (kind, message) = match status {
+        429 => (
+            "rate_limit_error",
+            "This request would exceed your organization's rate limit",
+        ),
         503 | 529 => ("overloaded_error", "Overloaded"),
         _ => ("api_error", "Internal server error"),
     };

@@ -71,6 +71,12 @@ fn retry(said: Said) -> String {
 
 pub(super) fn failure(status: u16) -> String {
     match status {
+        429 => error(
+            status,
+            "RESOURCE_EXHAUSTED",
+            "Resource has been exhausted (e.g. check quota).",
+            "",
+        ),
         503 | 529 => error(
             status,
             "UNAVAILABLE",

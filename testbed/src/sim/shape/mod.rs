@@ -15,6 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use super::account::{Account, Refused};
 use super::meter::{NEVER, Nanos};
 use super::model::{Headers, Hint, Model};
+use super::outage::Fault;
 use super::reply::{Outcome, Piece, Refusal, Reply};
 use super::tokens::Demand;
 use limits::{Quantity, Standing};
@@ -116,13 +117,22 @@ impl Face<'_> {
         reply
     }
 
-    pub(crate) fn failure(&self, outcome: Outcome) -> Reply {
-        let Outcome::Failed(status) = outcome else {
-            let mut reply = self.answer(0, outcome, Duration::ZERO);
-            reply.head_after = None;
-            return reply;
+    pub(crate) fn failure(&self, fault: Fault) -> Reply {
+        let (status, retry_after) = match fault {
+            Fault::Status(status) => (status, None),
+            Fault::Hinted { status, retry_after } => (status, Some(retry_after)),
+            Fault::ConnectionReset => return self.answer(0, Outcome::ConnectionReset, self.model.refusal_after),
+            Fault::ConnectionRefused => return self.answer(0, Outcome::ConnectionRefused, self.model.refusal_after),
+            Fault::Hang => {
+                let mut reply = self.answer(0, Outcome::Hung, Duration::ZERO);
+                reply.head_after = None;
+                return reply;
+            }
         };
-        let mut reply = self.answer(status, outcome, self.model.refusal_after);
+        let mut reply = self.answer(status, Outcome::Failed(status), self.model.refusal_after);
+        if let Some(seconds) = retry_after {
+            reply.headers.insert(header::RETRY_AFTER, seconds.into());
+        }
         reply.pieces = whole(match self.model.shape {
             Shape::OpenAi => openai::failure(status),
             Shape::Anthropic => anthropic::failure(status),

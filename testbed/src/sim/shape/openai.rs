@@ -103,6 +103,11 @@ pub(super) fn refusal(said: Said) -> String {
 
 pub(super) fn failure(status: u16) -> String {
     let (message, kind, code) = match status {
+        429 => (
+            "Rate limit reached for requests. Please slow down.",
+            "requests",
+            r#""rate_limit_exceeded""#,
+        ),
         503 | 529 => (
             "The server is currently overloaded with other requests. Sorry about that! You can retry your request.",
             "service_unavailable_error",
