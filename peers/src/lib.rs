@@ -1,5 +1,8 @@
 //! Which retry layers are measured, and how each is put around a client. Knows nothing of what is measured.
 
+pub mod pool;
+pub mod sdk;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;

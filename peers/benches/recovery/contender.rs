@@ -5,6 +5,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use peers::sdk::SdkStyle;
 use reqwest_ai_retry::{Account, RetryMiddleware, RetryPolicy};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use reqwest_retry::RetryTransientMiddleware;
@@ -12,7 +13,6 @@ use retry_policies::policies::ExponentialBackoff;
 use testbed::sim::Transport;
 
 use crate::governed::Governed;
-use crate::sdk::SdkStyle;
 
 /// More than any run takes: that a request is lost is to be a contender's own doing.
 const MANY: u32 = 1_000_000;

@@ -13,16 +13,16 @@
 mod bars;
 mod contender;
 mod governed;
-mod pool;
 mod run;
 mod scene;
-mod sdk;
 mod summary;
 mod trace;
 
 use std::error::Error;
 use std::process::ExitCode;
 use std::time::Instant;
+
+use peers::pool;
 
 use crate::contender::Contender;
 use crate::run::Run;

@@ -1,5 +1,5 @@
 //! Retries as the providers' SDKs make them: each call for itself, after the time the server stated, else after an exponential
-//! backoff. Knows no other call, and unlike the SDKs does not stop after two.
+//! backoff. Knows no other call.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -17,19 +17,33 @@ const FIRST: f64 = 0.5;
 const LONGEST: f64 = 8.0;
 const JITTER: f64 = 0.25;
 
-pub(crate) struct SdkStyle {
+/// An SDK's loop, as a middleware.
+#[derive(Debug)]
+pub struct SdkStyle {
     dice: Mutex<StdRng>,
+    retries: Option<i32>,
 }
 
 impl SdkStyle {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// One that never stops, unlike the SDKs.
+    pub fn new(seed: u64) -> Self {
         Self {
             dice: Mutex::new(StdRng::seed_from_u64(seed)),
+            retries: None,
         }
     }
 
-    fn wait(&self, headers: &HeaderMap, retries: i32) -> Duration {
-        let number = |name| headers.get(name)?.to_str().ok()?.parse::<f64>().ok();
+    /// At most so many retries; the SDKs' default is 2.
+    #[must_use]
+    pub fn retries(self, retries: i32) -> Self {
+        Self {
+            retries: Some(retries),
+            ..self
+        }
+    }
+
+    fn wait(&self, headers: Option<&HeaderMap>, retries: i32) -> Duration {
+        let number = |name| headers?.get(name)?.to_str().ok()?.parse::<f64>().ok();
         let hint = number("retry-after-ms")
             .map(|millis| millis / 1000.0)
             .or_else(|| number("retry-after"))
@@ -50,15 +64,21 @@ impl Middleware for SdkStyle {
             let copy = request
                 .try_clone()
                 .ok_or_else(|| Error::middleware(std::io::Error::other("the request cannot be repeated")))?;
-            let response = next.clone().run(copy, extensions).await?;
-            let status = response.status();
-            if !status.is_server_error() && !matches!(status.as_u16(), 408 | 409 | 429) {
-                return Ok(response);
+            let result = next.clone().run(copy, extensions).await;
+            if !is_worth_another(&result) || self.retries.is_some_and(|most| retries >= most) {
+                return result;
             }
-            let wait = self.wait(response.headers(), retries);
-            drop(response);
+            let wait = self.wait(result.as_ref().ok().map(Response::headers), retries);
+            drop(result);
             tokio::time::sleep(wait).await;
             retries = retries.saturating_add(1);
         }
+    }
+}
+
+fn is_worth_another(result: &Result<Response>) -> bool {
+    match result {
+        Ok(response) => response.status().is_server_error() || matches!(response.status().as_u16(), 408 | 409 | 429),
+        Err(error) => matches!(error, Error::Reqwest(_)),
     }
 }

@@ -1,0 +1,131 @@
+//! What is demanded of ours. Knows figures, and nothing of how they came about.
+
+use std::time::Duration;
+
+use crate::cells::{Cells, Circumstance};
+use crate::contender::Contender;
+use crate::incident::{Incident, Kind, Load};
+use crate::run::{self, Run};
+
+/// A figure and what it has to be.
+#[derive(Debug, Clone)]
+pub(crate) struct Bar {
+    pub(crate) what: &'static str,
+    pub(crate) figure: f64,
+    pub(crate) bound: f64,
+    /// Whether more is better.
+    at_least: bool,
+}
+
+/// A provider has to be asked to be known; a quarter of a few is none.
+const FEW_FAILURES: f64 = 10.0;
+const LONG: Duration = Duration::from_secs(10);
+
+impl Bar {
+    const fn least(what: &'static str, figure: f64, bound: f64) -> Self {
+        Self {
+            what,
+            figure,
+            bound,
+            at_least: true,
+        }
+    }
+
+    const fn most(what: &'static str, figure: f64, bound: f64) -> Self {
+        Self {
+            what,
+            figure,
+            bound,
+            at_least: false,
+        }
+    }
+
+    pub(crate) fn is_met(&self) -> bool {
+        const ROUNDING: f64 = 1e-9;
+        if self.at_least {
+            self.figure >= self.bound - ROUNDING
+        } else {
+            self.figure <= self.bound + ROUNDING
+        }
+    }
+
+    pub(crate) const fn sign(&self) -> char {
+        if self.at_least { '≥' } else { '≤' }
+    }
+}
+
+/// Those of an incident for one of ours. `seed` is that of the one run with raised limits.
+pub(crate) fn of(incident: &Incident, contender: Contender, cells: &Cells, seed: u64) -> Vec<Bar> {
+    let (Some(ours), Some(peer)) = (cells.usual(contender), cells.usual(Contender::ReqwestRetry)) else {
+        return Vec::new();
+    };
+    let mut bars = vec![answered(incident, &ours, cells)];
+    if let Some(raised) = cells.mean(contender, Circumstance::Raised) {
+        let answerable = run::answerable(incident, raised.asked, seed);
+        bars.push(Bar::least("answered, limits raised", raised.answered, answerable));
+    }
+    bars.push(Bar::most(
+        "sends per answer",
+        ours.sends / ours.answered,
+        1.02 * peer.sends / peer.answered,
+    ));
+    let whole = matches!(incident.kind, Kind::Outage | Kind::Flaps);
+    if whole && incident.length() >= LONG {
+        let part = if incident.hangs() { 0.5 } else { 0.25 };
+        bars.push(Bar::most(
+            "failed sends",
+            ours.failed,
+            (part * peer.failed).max(FEW_FAILURES),
+        ));
+    }
+    bars.extend(makespan(incident, contender, &ours, cells));
+    bars.extend(back(incident, &ours));
+    bars
+}
+
+/// Where calls come for ever, of those asked: what was not lost is not asked again.
+fn answered(incident: &Incident, ours: &Run, cells: &Cells) -> Bar {
+    let part = |run: &Run| match incident.load {
+        Load::Endless { .. } => run.answered / run.asked,
+        _ => run.answered,
+    };
+    let others = [Contender::ReqwestRetry, Contender::Sdk, Contender::Bare];
+    let others = others.into_iter().filter_map(|other| cells.usual(other));
+    let mut best = others.map(|run| part(&run)).fold(0.0, f64::max);
+    if incident.kind == Kind::Poison {
+        best = ours.asked;
+    }
+    Bar::least("answered", part(ours), best)
+}
+
+fn makespan(incident: &Incident, contender: Contender, ours: &Run, cells: &Cells) -> Option<Bar> {
+    if incident.kind == Kind::Poison {
+        let calm = cells.mean(contender, Circumstance::Calm)?;
+        return Some(Bar::most("makespan", ours.makespan, 1.05 * calm.makespan));
+    }
+    if matches!(incident.load, Load::Endless { .. }) {
+        return None;
+    }
+    let oracle = cells.usual(contender.oracle(incident))?;
+    let slow_start = || {
+        let ours = cells.mean(contender, Circumstance::Calm)?;
+        let oracle = cells.mean(contender.oracle(incident), Circumstance::Calm)?;
+        Some((ours.makespan - oracle.makespan).max(0.0))
+    };
+    // what is lost in fair weather is not the incident's doing
+    let slow_start = slow_start().unwrap_or(0.0);
+    let bound = 1.15 * (oracle.makespan + slow_start) + 2.0 + ours.stated;
+    Some(Bar::most("makespan", ours.makespan, bound))
+}
+
+fn back(incident: &Incident, ours: &Run) -> Option<Bar> {
+    incident.until()?;
+    let within = match incident.kind {
+        Kind::Fair | Kind::Overload | Kind::Poison | Kind::Flaps => return None,
+        Kind::Share if incident.to.is_zero() => return None,
+        Kind::Smaller(_) => 30.0,
+        _ if incident.hint.is_some() => 5.0 + ours.stated,
+        _ => 10.0,
+    };
+    Some(Bar::most("back at pace", ours.back.unwrap_or(f64::INFINITY), within))
+}
