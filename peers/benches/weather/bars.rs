@@ -17,8 +17,10 @@ pub(crate) struct Bar {
     at_least: bool,
 }
 
-/// A provider has to be asked to be known; a quarter of a few is none.
+/// A provider has to be asked to be known, and so few are luck too.
 const FEW_FAILURES: f64 = 10.0;
+/// One call in two hundred, where the drawn waits decide and not the drawn failures alone.
+const LUCK: f64 = 0.005;
 const LONG: Duration = Duration::from_secs(10);
 
 impl Bar {
@@ -64,10 +66,11 @@ pub(crate) fn of(incident: &Incident, contender: Contender, cells: &Cells, seed:
         let answerable = run::answerable(incident, raised.asked, seed);
         bars.push(Bar::least("answered, limits raised", raised.answered, answerable));
     }
+    let few = 1.0 + FEW_FAILURES / ours.asked;
     bars.push(Bar::most(
         "sends per answer",
         ours.sends / ours.answered,
-        1.02 * peer.sends / peer.answered,
+        (1.02 * peer.sends / peer.answered).max(few),
     ));
     let whole = matches!(incident.kind, Kind::Outage | Kind::Flaps);
     if whole && incident.length() >= LONG {
@@ -79,6 +82,7 @@ pub(crate) fn of(incident: &Incident, contender: Contender, cells: &Cells, seed:
         ));
     }
     bars.extend(makespan(incident, contender, &ours, cells));
+    bars.extend(slowest(incident, contender, &ours, cells));
     bars.extend(back(incident, &ours));
     bars
 }
@@ -94,6 +98,9 @@ fn answered(incident: &Incident, ours: &Run, cells: &Cells) -> Bar {
     let mut best = others.map(|run| part(&run)).fold(0.0, f64::max);
     if incident.kind == Kind::Poison {
         best = ours.asked;
+    }
+    if incident.is_a_matter_of_luck() {
+        best *= 1.0 - LUCK;
     }
     Bar::least("answered", part(ours), best)
 }
@@ -116,6 +123,13 @@ fn makespan(incident: &Incident, contender: Contender, ours: &Run, cells: &Cells
     let slow_start = slow_start().unwrap_or(0.0);
     let bound = 1.15 * (oracle.makespan + slow_start) + 2.0 + ours.stated;
     Some(Bar::most("makespan", ours.makespan, bound))
+}
+
+/// Where calls arrive by the clock, a makespan shows nothing of what poisonous ones cost the others.
+fn slowest(incident: &Incident, contender: Contender, ours: &Run, cells: &Cells) -> Option<Bar> {
+    let poisoned = incident.kind == Kind::Poison && matches!(incident.load, Load::Arrivals { .. });
+    let calm = cells.mean(contender, Circumstance::Calm).filter(|_| poisoned)?;
+    Some(Bar::most("slowest of the others", ours.slowest, calm.slowest + 1.0))
 }
 
 fn back(incident: &Incident, ours: &Run) -> Option<Bar> {

@@ -117,6 +117,7 @@ impl Cells {
             sends: mean(|run| run.sends),
             failed: mean(|run| run.failed),
             makespan: mean(|run| run.makespan),
+            slowest: mean(|run| run.slowest),
             stated: mean(|run| run.stated),
             back: backs.map(|backs| backs.iter().sum::<f64>() / backs.len() as f64),
             halves: (0..halves).map(half).collect(),

@@ -86,11 +86,7 @@ impl Incident {
         Self {
             name: name.into(),
             kind: Kind::Fair,
-            provider: Model::new(Shape::OpenAi)
-                .headers(Headers::Off)
-                .latency(Latency::Fixed(Duration::from_millis(300)))
-                .refusal_after(FAILURE_TAKES)
-                .jitter(Duration::from_millis(5)),
+            provider: provider(Shape::OpenAi),
             shape: Shape::OpenAi,
             outages: Vec::new(),
             from: Duration::ZERO,
@@ -103,6 +99,15 @@ impl Incident {
             rate: 1800,
             limited: false,
             poisonous: Vec::new(),
+        }
+    }
+
+    /// The provider is Anthropic, in place of OpenAI.
+    pub(crate) fn anthropic(self) -> Self {
+        Self {
+            shape: Shape::Anthropic,
+            provider: provider(Shape::Anthropic),
+            ..self
         }
     }
 
@@ -233,9 +238,22 @@ impl Incident {
         }
     }
 
+    /// Returns `true` if who is answered depends on the waits that a layer happens to draw, and not on the failures alone.
+    pub(crate) fn is_a_matter_of_luck(&self) -> bool {
+        self.kind == Kind::Share && (self.gives_up.is_some() || !self.to.is_zero())
+    }
+
     pub(crate) fn hangs(&self) -> bool {
         self.outages.iter().any(|outage| outage.fault == Fault::Hang)
     }
+}
+
+fn provider(shape: Shape) -> Model {
+    Model::new(shape)
+        .headers(Headers::Off)
+        .latency(Latency::Fixed(Duration::from_millis(300)))
+        .refusal_after(FAILURE_TAKES)
+        .jitter(Duration::from_millis(5))
 }
 
 pub(crate) fn at(seconds: f64) -> Duration {

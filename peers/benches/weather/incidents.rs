@@ -60,30 +60,30 @@ fn short() -> Vec<Incident> {
         of("fair weather"),
         of("500 for 1 s").down(1.0, 1.0, FAIL),
         of("500 for 3 s").down(1.0, 3.0, FAIL),
-        of("529 for 3 s").down(1.0, 3.0, BUSY),
+        of("529 for 3 s").anthropic().down(1.0, 3.0, BUSY),
         Incident::new("503 for 12 s, 50 workers", batch(600, 50)).down(1.0, 12.0, DOWN),
         of("500, a tenth").share(0.1, FAIL),
         of("500, a third").share(1.0 / 3.0, FAIL),
-        of("529, a half").share(0.5, BUSY),
+        of("529, a half").anthropic().share(0.5, BUSY),
         of("bare 429 for 3 s").down(1.0, 3.0, BARE),
         of("429, hint 2 s, for 6 s").down(1.0, 6.0, hinted(429, 2)),
     ]
 }
 
-/// Twenty workers that ask without a pause, thirty seconds of fair weather first, as in the second table.
+/// Twenty workers that ask without a pause, a minute of fair weather first, as in the second table.
 fn at_full_pace() -> Vec<Incident> {
     let of = |name, until| Incident::new(name, endless(20, until)).healthy(1000);
     vec![
-        of("full pace, bare 429 for 10 s", 180).down(30.0, 10.0, BARE),
-        of("full pace, 429, hint 5 s, for 10 s", 180).down(30.0, 10.0, hinted(429, 5)),
-        of("full pace, 429, hint 20 s, for 60 s", 240).down(30.0, 60.0, hinted(429, 20)),
-        of("full pace, 529 for 20 s", 180).down(30.0, 20.0, BUSY),
-        of("full pace, bare 429 for 60 s", 240).down(30.0, 60.0, BARE),
-        of("full pace, 500 for 3 min", 330).down(30.0, 180.0, FAIL),
-        of("full pace, 503, hint 1 s, for 5 s", 150).down(30.0, 5.0, hinted(503, 1)),
-        of("full pace, 429, hint 40 s, for 60 s", 240).down(30.0, 60.0, hinted(429, 40)),
-        of("full pace, resets for 20 s", 180).down(30.0, 20.0, Fault::ConnectionReset),
-        of("full pace, 529, a half for 60 s", 180).share_for(0.5, 30.0, 60.0, BUSY),
+        of("full pace, bare 429 for 10 s", 210).down(60.0, 10.0, BARE),
+        of("full pace, 429, hint 5 s, for 10 s", 210).down(60.0, 10.0, hinted(429, 5)),
+        of("full pace, 429, hint 20 s, for 60 s", 270).down(60.0, 60.0, hinted(429, 20)),
+        of("full pace, 529 for 20 s", 210).down(60.0, 20.0, BUSY),
+        of("full pace, bare 429 for 60 s", 270).down(60.0, 60.0, BARE),
+        of("full pace, 500 for 3 min", 360).down(60.0, 180.0, FAIL),
+        of("full pace, 503, hint 1 s, for 5 s", 180).down(60.0, 5.0, hinted(503, 1)),
+        of("full pace, 429, hint 40 s, for 60 s", 270).down(60.0, 60.0, hinted(429, 40)),
+        of("full pace, resets for 20 s", 210).down(60.0, 20.0, Fault::ConnectionReset),
+        of("full pace, 529, a half for 60 s", 210).share_for(0.5, 60.0, 60.0, BUSY),
     ]
 }
 
@@ -91,12 +91,17 @@ fn long() -> Vec<Incident> {
     vec![
         Incident::new("500 for 40 s", batch(600, 20)).down(2.0, 40.0, FAIL),
         Incident::new("503 for 20 s, 200 workers", batch(4000, 200)).down(2.0, 20.0, DOWN),
-        Incident::new("529 for 3 min", batch(3000, 20)).down(2.0, 180.0, BUSY),
+        Incident::new("529 for 3 min", batch(3000, 20))
+            .anthropic()
+            .down(2.0, 180.0, BUSY),
         Incident::new("529 for 5 s, every 20 s, for 10 min", batch(8000, 20))
             .healthy(1000)
             .flaps(30, 10.0, 20.0, 5.0, BUSY),
         Incident::new("500 for 1 s, every 10 s", batch(2000, 20)).flaps(10, 2.0, 10.0, 1.0, FAIL),
         Incident::new("503 for 10 s, twice", batch(1000, 20)).flaps(2, 2.0, 20.0, 10.0, DOWN),
+        Incident::new("503 for 15 s, then a half for 30 s", batch(1500, 20))
+            .down(2.0, 15.0, DOWN)
+            .share_for(0.5, 17.0, 30.0, DOWN),
         Incident::new("500, 70 %", batch(300, 20)).share(0.7, FAIL),
         Incident::new("503, 90 %", batch(300, 20)).share(0.9, DOWN),
         Incident::new("500, 95 %", batch(300, 20)).share(0.95, FAIL),
@@ -120,11 +125,14 @@ fn kinds() -> Vec<Incident> {
             .share(0.3, Fault::Hang)
             .attempt_timeout(3),
         of("429, hint 1 s, for 5 s").down(2.0, 5.0, hinted(429, 1)),
-        of("429, hint 5 s, for 15 s").down(2.0, 15.0, hinted(429, 5)),
+        of("429, hint 5 s, for 15 s")
+            .anthropic()
+            .down(2.0, 15.0, hinted(429, 5)),
         of("429, hint 20 s, for 30 s").down(2.0, 30.0, hinted(429, 20)),
         of("429, hint 40 s, for 60 s").down(2.0, 60.0, hinted(429, 40)),
         of("503, hint 2 s, for 10 s").down(2.0, 10.0, hinted(503, 2)),
         of("bare 429, 30 %").share(0.3, BARE),
+        of("429, hint 1 s, a tenth").share(0.1, hinted(429, 1)),
         of("bare 429 for 20 s").down(2.0, 20.0, BARE),
     ]
 }
@@ -133,9 +141,11 @@ fn crews() -> Vec<Incident> {
     vec![
         Incident::new("529 for 5 s, 1 worker", batch(60, 1)).down(2.0, 5.0, BUSY),
         Incident::new("500 for 30 s, 1 worker", batch(60, 1)).down(2.0, 30.0, FAIL),
+        Incident::new("529 for 2 s, 200 workers", batch(4000, 200)).down(2.0, 2.0, BUSY),
         Incident::new("503 for 15 s, 4 workers", batch(200, 4)).down(2.0, 15.0, DOWN),
         Incident::new("503 for 10 s, 100 workers", batch(2000, 100)).down(2.0, 10.0, DOWN),
         Incident::new("529 for 60 s, 8 slow workers", batch(100, 8))
+            .anthropic()
             .healthy(10_000)
             .down(20.0, 60.0, BUSY),
     ]
@@ -260,6 +270,7 @@ fn poisonous() -> Vec<Incident> {
         Incident::new("one poisonous prompt, hangs, cut after 2 s", batch(2000, 40))
             .poison(&[100], Fault::Hang)
             .attempt_timeout(2),
+        Incident::new("four poisonous prompts in a row, steady 2/s", arrivals(2.0, 90)).poison(&[60, 61, 62, 63], FAIL),
         Incident::new("three poisonous prompts, steady 20/s", arrivals(20.0, 60)).poison(&[50, 51, 400], FAIL),
     ]
 }

@@ -23,6 +23,8 @@ pub(crate) struct Run {
     pub(crate) failed: f64,
     /// When the last answer came, in seconds.
     pub(crate) makespan: f64,
+    /// The longest that an answered call took.
+    pub(crate) slowest: f64,
     /// How long after the incident's end the last delay that the provider stated was over.
     pub(crate) stated: f64,
     /// How long after the incident's end the pace was back.
@@ -59,7 +61,7 @@ pub(crate) fn in_virtual_time(
         };
         let made = tokio::select! {
             biased;
-            made = drive(incident, client, timed) => made?,
+            made = drive(incident, client, timed) => made,
             () = watched => Vec::new(),
         };
         Ok((measure(incident, &simulation, &made), made))
@@ -69,7 +71,9 @@ pub(crate) fn in_virtual_time(
 fn measure(incident: &Incident, simulation: &Simulation, made: &[Made]) -> Run {
     let tally = simulation.tally();
     let counted = || made.iter().filter(|call| !incident.poisonous.contains(&call.prompt));
-    let answers = || counted().filter(|call| call.answered).map(|call| call.ended);
+    let answered = || counted().filter(|call| call.answered);
+    let answers = || answered().map(|call| call.ended);
+    let slowest = answered().map(|call| call.ended.saturating_sub(call.begun)).max();
     let mut halves = Vec::new();
     for ended in answers() {
         let half = usize::try_from(ended.as_secs() / 30).unwrap_or(usize::MAX);
@@ -86,6 +90,7 @@ fn measure(incident: &Incident, simulation: &Simulation, made: &[Made]) -> Run {
         sends: tally.sends as f64,
         failed: (tally.sends - tally.admitted) as f64,
         makespan: answers().max().unwrap_or_default().as_secs_f64(),
+        slowest: slowest.unwrap_or_default().as_secs_f64(),
         stated: stated(incident, &tally.arrivals),
         back: back(incident, &tally.arrivals),
         halves,
