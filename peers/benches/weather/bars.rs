@@ -1,8 +1,23 @@
 //! What is demanded of ours. Knows figures, and nothing of how they came about.
+//!
+//! | figure | bound |
+//! |---|---|
+//! | answered | those of `reqwest-retry`, of the SDK's loop and, under overload, of no layer; of the calls made, where workers never stop |
+//! | answered, limits raised | all that can be |
+//! | sends per answer | 1.02 × those of `reqwest-retry`, or ten failures in all |
+//! | failed sends, in an outage of 10 s or more | a quarter of those of `reqwest-retry`, a half for hangs, or ten |
+//! | makespan, in outages that end | 1.15 × the oracle's + 2 s, from the last stated delay on |
+//! | makespan, where at most every second send fails and no refusal is among them | the same over `reqwest-retry` |
+//! | back at nine tenths of the pace | 10 s, or 5 s after the last stated delay |
+//! | back at eight tenths of a third | 30 s |
+//! | poisonous prompts | none of the others is lost, their makespan grows by a twentieth at most, and none of them takes a second more |
+//!
+//! The oracle keeps the configured pace. What `adaptive()` loses to its slow start in fair weather is added to the oracle's
+//! makespan. Where the drawn waits decide who is answered, and not the failures alone, one call in two hundred is luck.
 
 use std::time::Duration;
 
-use crate::cells::{Cells, Circumstance};
+use crate::cells::{self, Cells, Circumstance};
 use crate::contender::Contender;
 use crate::incident::{Incident, Kind, Load};
 use crate::run::{self, Run};
@@ -112,6 +127,17 @@ fn makespan(incident: &Incident, contender: Contender, ours: &Run, cells: &Cells
     }
     if matches!(incident.load, Load::Endless { .. }) {
         return None;
+    }
+    if cells::is_light(incident) {
+        let peer = cells.usual(Contender::ReqwestRetry)?;
+        let calm = cells.mean(contender, Circumstance::Calm)?;
+        let calm_peer = cells.mean(Contender::ReqwestRetry, Circumstance::Calm)?;
+        let own_pace = (calm.makespan - calm_peer.makespan).max(0.0);
+        return Some(Bar::most(
+            "makespan",
+            ours.makespan,
+            1.15 * (peer.makespan + own_pace) + 2.0,
+        ));
     }
     let oracle = cells.usual(contender.oracle(incident))?;
     let slow_start = || {

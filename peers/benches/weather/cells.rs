@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use testbed::sim::{Fault, Outage};
+
 use crate::contender::{Contender, Patience};
 use crate::incident::{Incident, Kind, Load};
 use crate::run::{self, Failed, Run};
@@ -56,14 +58,32 @@ pub(crate) fn jobs(at: usize, incident: &Incident, ours: &[Contender], seeds: &[
         if can_be_raised(incident) {
             add(contender, Circumstance::Raised, one);
         }
-        if incident.kind == Kind::Poison || (has_oracle(incident) && contender == Contender::Adaptive) {
+        if incident.kind == Kind::Poison
+            || is_light(incident)
+            || (has_oracle(incident) && contender == Contender::Adaptive)
+        {
             add(contender, Circumstance::Calm, seeds);
         }
     }
     if has_oracle(incident) && ours.contains(&Contender::Adaptive) {
         add(Contender::Adaptive.oracle(incident), Circumstance::Calm, seeds);
     }
+    if is_light(incident) {
+        add(Contender::ReqwestRetry, Circumstance::Calm, seeds);
+    }
     jobs
+}
+
+/// Returns `true` if a batch meets failures at random that say nothing of an allowance, and at most every second send: that
+/// is no reason to slow down.
+pub(crate) fn is_light(incident: &Incident) -> bool {
+    let light = |outage: &Outage| {
+        outage.share_of_attempts() <= 0.5 && !matches!(outage.fault, Fault::Status(429) | Fault::Hinted { .. })
+    };
+    incident.kind == Kind::Share
+        && matches!(incident.load, Load::Batch { .. })
+        && incident.gives_up.is_none()
+        && incident.outages.iter().all(light)
 }
 
 /// Those that ours are compared with in an incident.

@@ -52,7 +52,7 @@ pub(crate) enum Patience {
 
 /// The body that the gateway keeps for another attempt.
 const GATEWAY_BUFFER: usize = 32 << 20;
-/// What a client of `reqwest-retry` and an SDK are given for a send: see [`Incident::attempt_timeout`].
+/// Raised limits.
 pub(crate) const RAISED_ATTEMPTS: u32 = 20;
 const RAISED_TIME: Duration = Duration::from_secs(600);
 
@@ -172,7 +172,7 @@ impl fmt::Display for Contender {
 
 /// The attempts and waits of our default policy, for `reqwest-retry`, drawn by a seed.
 struct SameWaits {
-    dice: Mutex<StdRng>,
+    rng: Mutex<StdRng>,
 }
 
 impl SameWaits {
@@ -180,7 +180,7 @@ impl SameWaits {
 
     fn new(seed: u64) -> Self {
         Self {
-            dice: Mutex::new(StdRng::seed_from_u64(seed)),
+            rng: Mutex::new(StdRng::seed_from_u64(seed)),
         }
     }
 }
@@ -190,7 +190,7 @@ impl retry_policies::RetryPolicy for SameWaits {
         if retries >= Self::RETRIES {
             return RetryDecision::DoNotRetry;
         }
-        let draw = self.dice.lock().map_or(0.5, |mut dice| dice.random::<f64>());
+        let draw = self.rng.lock().map_or(0.5, |mut rng| rng.random::<f64>());
         RetryDecision::Retry {
             execute_after: SystemTime::now() + Backoff::default().delay(retries + 1, draw),
         }

@@ -78,6 +78,11 @@ impl Outage {
         }
     }
 
+    /// The part of the attempts that fail, of those it is for.
+    pub fn share_of_attempts(&self) -> f64 {
+        self.share.unwrap_or(1.0)
+    }
+
     /// Fails calls for this model only.
     pub fn model(self, model: &str) -> Outage {
         Outage {

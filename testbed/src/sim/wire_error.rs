@@ -45,7 +45,7 @@ pub(crate) fn wire_error(kind: WireError, url: &Url) -> Error {
                     .as_ref()
                     .map_err(Clone::clone)
                     .and_then(|loopback| loopback.fail(kind));
-                // who asked may have gone
+                // the caller may have gone
                 let _ = reply.send(error);
             }
         });
