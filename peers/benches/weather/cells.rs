@@ -136,6 +136,7 @@ impl Cells {
             answered: mean(|run| run.answered),
             sends: mean(|run| run.sends),
             failed: mean(|run| run.failed),
+            met: mean(|run| run.met),
             makespan: mean(|run| run.makespan),
             slowest: mean(|run| run.slowest),
             stated: mean(|run| run.stated),

@@ -240,7 +240,11 @@ impl Incident {
 
     /// Returns `true` if who is answered depends on the waits that a layer happens to draw, and not on the failures alone.
     pub(crate) fn is_a_matter_of_luck(&self) -> bool {
-        self.kind == Kind::Share && (self.gives_up.is_some() || !self.to.is_zero())
+        match self.kind {
+            Kind::Share => self.gives_up.is_some() || !self.to.is_zero(),
+            Kind::Overload => true,
+            _ => false,
+        }
     }
 
     pub(crate) fn hangs(&self) -> bool {

@@ -220,7 +220,7 @@ fn interactive() -> Vec<Incident> {
         Incident::new("10 s deadlines, 503 for 12 s", arrivals(10.0, 70))
             .down(20.0, 12.0, DOWN)
             .gives_up(deadline),
-        Incident::new("10 s deadlines, 500, a half", batch(300, 20))
+        Incident::new("10 s deadlines, 500, a half", batch(600, 20))
             .share(0.5, FAIL)
             .gives_up(deadline),
         Incident::new("10 s until dropped, bare 429 for 5 s", arrivals(10.0, 60))

@@ -21,6 +21,8 @@ pub(crate) struct Run {
     pub(crate) sends: f64,
     /// Sends that were not let through.
     pub(crate) failed: f64,
+    /// Those of them that met what went wrong, and not a limit of the provider.
+    pub(crate) met: f64,
     /// When the last answer came, in seconds.
     pub(crate) makespan: f64,
     /// The longest that an answered call took.
@@ -89,6 +91,7 @@ fn measure(incident: &Incident, simulation: &Simulation, made: &[Made]) -> Run {
         answered: answers().count() as f64,
         sends: tally.sends as f64,
         failed: (tally.sends - tally.admitted) as f64,
+        met: tally.failed as f64,
         makespan: answers().max().unwrap_or_default().as_secs_f64(),
         slowest: slowest.unwrap_or_default().as_secs_f64(),
         stated: stated(incident, &tally.arrivals),
