@@ -37,7 +37,8 @@ pub trait Clock: Debug + Send + Sync {
     /// The time of day: for HTTP-dates, epochs and [`Outcome::retry_at`](crate::Outcome::retry_at).
     fn wall_now(&self) -> SystemTime;
 
-    /// Completes at `at`, at once if that has passed.
+    /// Completes at `at`, at once if that has passed. What an account sleeps for all that wait is polled by a task of its own in
+    /// their runtime.
     fn sleep_until(&self, at: Instant) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 

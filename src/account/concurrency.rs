@@ -41,14 +41,22 @@ impl Ceiling {
 
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        self.limit().is_none_or(|limit| {
-            let own = if self.among > 1 {
-                (limit / self.among).max(1)
-            } else {
-                limit
-            };
-            self.in_flight < own
-        })
+        self.limit().is_none_or(|limit| self.in_flight < self.own(limit))
+    }
+
+    /// So many more may be in flight.
+    pub(crate) fn room(&self) -> u32 {
+        let own = self.limit().map(|limit| self.own(limit));
+        own.map_or(u32::MAX, |own| own.saturating_sub(self.in_flight))
+    }
+
+    #[inline]
+    fn own(&self, limit: u32) -> u32 {
+        if self.among > 1 {
+            (limit / self.among).max(1)
+        } else {
+            limit
+        }
     }
 
     /// Only a part of the limit is for us, as one of so many.

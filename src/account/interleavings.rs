@@ -1,10 +1,11 @@
 //! The account under the schedules that threads can meet: loom runs each test once for every order of its threads' steps, in
-//! a clock that only the test moves. Knows nothing of HTTP. Whoever waits for ever is reported as a deadlock.
+//! a clock that only the test moves. Knows nothing of HTTP. Whoever waits for ever is reported as a deadlock. Each waiter drives
+//! itself, as outside of any runtime.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::Wake;
+use std::task::{Context, Poll, Wake};
 
 use loom::sync::Condvar;
 use loom::thread::{self, JoinHandle};
@@ -22,6 +23,8 @@ struct Dial {
     base: Instant,
     /// Behind loom's lock, so that moving it is a step like any other.
     face: Mutex<Face>,
+    /// Somebody sleeps, or it is stopped.
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -29,6 +32,7 @@ struct Face {
     now: Duration,
     next: u32,
     sleepers: Vec<Sleeper>,
+    is_stopped: bool,
 }
 
 #[derive(Debug)]
@@ -43,6 +47,7 @@ impl Hands {
         Self(Arc::new(Dial {
             base: Instant::now(),
             face: Mutex::default(),
+            changed: Condvar::new(),
         }))
     }
 
@@ -51,7 +56,33 @@ impl Hands {
     }
 
     fn move_to(&self, now: Duration) {
-        let mut face = self.0.face.lock().unwrap();
+        self.advance(self.0.face.lock().unwrap(), now);
+    }
+
+    /// Moves on whenever somebody sleeps, until it is stopped.
+    fn run(&self) {
+        loop {
+            let mut face = self.0.face.lock().unwrap();
+            let next = loop {
+                if face.is_stopped {
+                    return;
+                }
+                match face.sleepers.iter().map(|sleeper| sleeper.until).min() {
+                    Some(next) => break next,
+                    None => face = self.0.changed.wait(face).unwrap(),
+                }
+            };
+            self.advance(face, next);
+        }
+    }
+
+    fn stop(&self) {
+        self.0.face.lock().unwrap().is_stopped = true;
+        self.0.changed.notify_one();
+    }
+
+    #[allow(clippy::unused_self, reason = "it is its face")]
+    fn advance(&self, mut face: MutexGuard<'_, Face>, now: Duration) {
         face.now = face.now.max(now);
         let now = face.now;
         let due: Vec<_> = face.sleepers.extract_if(.., |sleeper| sleeper.until <= now).collect();
@@ -102,6 +133,7 @@ impl Future for Sleep<'_> {
         face.sleepers.retain(|sleeper| Some(sleeper.number) != self.number);
         face.sleepers.push(sleeper);
         drop(face);
+        self.hands.0.changed.notify_one();
         self.number = Some(number);
         Poll::Pending
     }
@@ -213,13 +245,13 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
 /// Time for any one start.
 const LONG: Duration = Duration::from_secs(10);
 
-/// 60 a minute with the first start made, and one that waits for the second and holds the timer.
+/// 60 a minute with the first start made, and one that waits for the second and is not polled again.
 fn paced(hands: &Hands) -> (Account, Permit, Start) {
     let account = Account::builder().requests_per_minute(60).clock(hands.clone()).build();
     let account = account.unwrap();
     let first = at_once(&account);
-    let holder = waiting(&account);
-    (account, first, holder)
+    let kept = waiting(&account);
+    (account, first, kept)
 }
 
 /// One in flight at most, and one is.
@@ -230,9 +262,9 @@ fn full(hands: &Hands) -> (Account, Permit) {
     (account, first)
 }
 
-/// The one that holds the timer leaves while another joins, and the time comes: the other is woken.
+/// One leaves while another joins, and the time comes: the other has it.
 #[test]
-fn the_timer_is_handed_on_by_one_that_leaves() {
+fn one_that_leaves_stops_nobody() {
     in_every_order(|| {
         let hands = Hands::new();
         let (account, first, leaver) = paced(&hands);
@@ -248,9 +280,9 @@ fn the_timer_is_handed_on_by_one_that_leaves() {
     });
 }
 
-/// Two join as the time of the first of them comes: it is granted, and the other is woken when the time of that one comes.
+/// Two join as the time of the first of them comes: it starts, and the other is woken when the time of that one comes.
 #[test]
-fn the_timer_is_handed_on_by_one_that_is_granted() {
+fn one_that_starts_stops_nobody() {
     in_every_order(|| {
         let hands = Hands::new();
         let (account, first, leaver) = paced(&hands);
@@ -270,10 +302,10 @@ fn the_timer_is_handed_on_by_one_that_is_granted() {
     });
 }
 
-/// The one that holds the timer is woken and slow to come; one that asks in the meantime finds its start granted, and wakes
-/// the other, who must see to the time after.
+/// The first is called and does not come; one that asks in the meantime and does not wait changes nothing of it: the other
+/// sees to the time after.
 #[test]
-fn the_timer_is_handed_on_by_one_that_only_asks() {
+fn one_that_only_asks_stops_nobody() {
     in_every_order(|| {
         let hands = Hands::new();
         let (account, first, slow) = paced(&hands);
@@ -291,7 +323,7 @@ fn the_timer_is_handed_on_by_one_that_only_asks() {
     });
 }
 
-/// A start is granted at the moment when its caller leaves: the next one has it, at the same time, and only that one.
+/// A start fits at the moment when the one that is called leaves: the next one has it, at the same time, and only that one.
 #[test]
 fn a_slot_that_is_not_used_is_the_next_ones() {
     in_every_order(|| {
@@ -331,6 +363,51 @@ fn a_place_that_is_not_used_is_the_next_ones() {
         is_whole(&account);
         drop(at_once(&account));
     });
+}
+
+/// Those that are called and never polled again cost the other their grace, and nothing else; in the end they are whole.
+#[test]
+fn one_that_is_not_polled_is_passed_by() {
+    in_every_order(|| {
+        let hands = Hands::new();
+        let (account, first, kept) = paced(&hands);
+        let other = polled_while_time_passes(&account, &hands, || {});
+        assert!(hands.passed() < Duration::from_millis(1_100), "{:?}", hands.passed());
+        drop((kept, first, other));
+        is_whole(&account);
+    });
+}
+
+/// The same for the only place, which is given back as another comes.
+#[test]
+fn a_place_is_not_held_by_one_that_is_not_polled() {
+    in_every_order(|| {
+        let hands = Hands::new();
+        let (account, first) = full(&hands);
+        let kept = waiting(&account);
+        let other = polled_while_time_passes(&account, &hands, || drop(first));
+        assert!(hands.passed() < Duration::from_millis(100), "{:?}", hands.passed());
+        drop(other);
+        // at last
+        let mut kept = kept;
+        assert!(matches!(look(&mut kept), Poll::Ready(Ok(_))));
+        is_whole(&account);
+    });
+}
+
+/// One that waits on a thread of its own, until it has started, while time passes and something happens.
+fn polled_while_time_passes(account: &Account, hands: &Hands, happens: impl FnOnce()) -> Permit {
+    let other = thread::spawn({
+        let (account, hands) = (account.clone(), hands.clone());
+        move || {
+            let permit = block_on(ask(&account, None)).unwrap();
+            hands.stop();
+            permit
+        }
+    });
+    happens();
+    hands.run();
+    other.join().unwrap()
 }
 
 /// The caller's time is up at the moment when a place is given back: it has the place, or another has.

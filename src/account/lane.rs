@@ -161,7 +161,7 @@ impl Lane {
 
     /// Nobody waits in it and nothing is in flight.
     pub(crate) fn is_idle(&self) -> bool {
-        self.retries.is_empty() && self.fresh.is_empty() && self.ceiling.in_flight() == 0
+        self.waiting() == 0 && self.set_aside() == 0 && self.ceiling.in_flight() == 0
     }
 
     /// Something that is known of it still keeps calls out.
@@ -171,8 +171,14 @@ impl Lane {
             || self.breaker.shut_until(now).is_some()
     }
 
+    /// Those that wait for a start, as far as they are counted on.
     pub(crate) fn waiting(&self) -> u32 {
         self.retries.len() + self.fresh.len()
+    }
+
+    /// Those that wait and are not counted on.
+    pub(crate) fn set_aside(&self) -> u32 {
+        self.retries.set_aside() + self.fresh.set_aside()
     }
 }
 

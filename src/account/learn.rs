@@ -115,14 +115,6 @@ pub(crate) struct Stamp {
     at: Tick,
 }
 
-impl Stamp {
-    /// When it was made.
-    #[inline]
-    pub(crate) const fn at(self) -> Tick {
-        self.at
-    }
-}
-
 impl Rate {
     fn new(search: Search, configured: Option<f64>, now: Tick) -> Self {
         Self {
@@ -226,11 +218,6 @@ impl Rate {
             epoch: 0,
             at: now,
         }
-    }
-
-    /// A start was granted and not made.
-    pub(crate) fn take_back(&mut self, now: Tick) {
-        self.meter.count(-1.0, now);
     }
 
     /// An answer came, with what its headers said.
@@ -556,8 +543,7 @@ mod tests {
     fn slowing_down_from_nothing_is_not_for_ever() {
         let mut now = Tick::default();
         let mut rate = Rate::free(now);
-        let first = rate.start(now);
-        rate.take_back(now);
+        let first = rate.adopt(1, now);
         now = now + HINT;
         rate.slow_down(now);
         rate.answered(first, None, now);

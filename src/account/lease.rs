@@ -93,12 +93,6 @@ impl Lease {
         Some(slot)
     }
 
-    /// A start was spent and not made.
-    pub(crate) fn take_back(&mut self, slot: Slot, weights: Weights) {
-        self.slots.push_front(slot);
-        self.refund(weights);
-    }
-
     /// Gives back, or if negative takes, tokens.
     pub(crate) fn refund(&mut self, tokens: Weights) {
         self.tokens.input += tokens.input;

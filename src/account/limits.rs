@@ -223,25 +223,6 @@ impl Counters {
         }
     }
 
-    /// A start that was granted was not made.
-    #[inline]
-    pub(crate) fn take_back(&mut self, weights: Weights, on_credit: bool, paid_at: Tick, now: Tick) {
-        let requests = self.requests.as_mut().filter(|_| !on_credit);
-        let buckets = [
-            (requests, 1.0),
-            (self.input.as_mut(), weights.input),
-            (self.output.as_mut(), weights.output),
-        ];
-        for (bucket, weight) in buckets {
-            if let Some(bucket) = bucket {
-                bucket.take_back(weight, paid_at, now);
-            }
-        }
-        if let Some(day) = &mut self.day {
-            day.counted = day.counted.saturating_sub(1);
-        }
-    }
-
     /// Gives back (or, if negative, charges) tokens.
     #[inline]
     pub(crate) fn refund_tokens(&mut self, weights: Weights, now: Tick) {

@@ -8,6 +8,7 @@ mod concurrency;
 mod credit;
 #[cfg(feature = "redis")]
 mod digest;
+mod driver;
 mod headers;
 mod hold;
 mod lane;
@@ -28,6 +29,7 @@ mod store;
 mod sync;
 mod tick;
 mod usage;
+mod waiting;
 mod window;
 
 #[cfg(all(test, ai_retry_loom))]
@@ -36,7 +38,7 @@ mod interleavings;
 use std::hash::RandomState;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime};
 
 pub use builder::{AccountBuilder, BuildError};
@@ -64,7 +66,7 @@ use lane::{Keyed, Known, LaneNames};
 use limits::Weights;
 use queue::Place;
 use size::{Size, Sizes};
-use state::{Answer, Ask, Polled, State};
+use state::{Ask, State};
 use sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 use tick::Tick;
 
@@ -163,7 +165,7 @@ impl Account {
     }
 
     /// Waits for a start, for a program with a client of its own. `deadline` bounds the wait; a wait that is known not to
-    /// fit is refused at once.
+    /// fit is refused at once. A future of it that is kept and not polled keeps its place, and nobody else waiting.
     ///
     /// ```
     /// # async fn run(account: reqwest_ai_retry::Account) -> Result<(), reqwest_ai_retry::RetryError> {
@@ -408,99 +410,18 @@ impl Shared {
     }
 }
 
-/// One that waits. Dropping it leaves the queue, and gives back what was granted in the meantime.
-///
-/// There may be very many of them, so that what only some have is behind a pointer.
-struct Waiting<'a> {
-    shared: &'a Shared,
-    place: Place,
-    timers: Option<Box<Timers<'a>>>,
-    done: bool,
-}
-
-type Timer<'a> = (Tick, Pin<Box<dyn Future<Output = ()> + Send + 'a>>);
-
-struct Timers<'a> {
-    /// The one timer of the account, while this is the one that holds it.
-    next: Option<Timer<'a>>,
-    /// When the caller's time is up.
-    bound: Option<Timer<'a>>,
-}
-
-impl Future for Waiting<'_> {
-    type Output = Answer;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
-        let (shared, place) = (self.shared, self.place);
-        loop {
-            let polled = shared.with(|state, now, woken| state.poll(place, cx.waker(), now, woken));
-            let until = match polled {
-                Polled::Answered(answer) => {
-                    self.done = true;
-                    return Poll::Ready(answer);
-                }
-                Polled::Wait => None,
-                Polled::Sleep(until) => Some(until),
-            };
-            match (&mut self.timers, until) {
-                (None, None) => return Poll::Pending,
-                (None, Some(until)) => {
-                    self.timers = Some(Box::new(Timers {
-                        next: Some((until, shared.sleep_until(until))),
-                        bound: None,
-                    }));
-                }
-                (Some(timers), Some(until)) if timers.next.as_ref().is_some_and(|(armed, _)| *armed == until) => {}
-                (Some(timers), until) => timers.next = until.map(|until| (until, shared.sleep_until(until))),
-            }
-            let Some(timers) = &mut self.timers else { continue };
-            if let Some((_, timer)) = &mut timers.bound
-                && timer.as_mut().poll(cx).is_ready()
-            {
-                self.done = true;
-                return Poll::Ready(shared.with(|state, now, woken| state.expire(place, now, woken)));
-            }
-            let Some((_, timer)) = &mut timers.next else {
-                return Poll::Pending;
-            };
-            if timer.as_mut().poll(cx).is_pending() {
-                return Poll::Pending;
-            }
-            timers.next = None;
-        }
-    }
-}
-
 impl Shared {
-    fn wait(&self, place: Place, bound: Option<Tick>) -> Waiting<'_> {
-        let bound = bound.filter(|bound| bound.instant(self.base).is_some());
-        Waiting {
-            shared: self,
-            place,
-            timers: bound.map(|bound| {
-                Box::new(Timers {
-                    next: None,
-                    bound: Some((bound, self.sleep_until(bound))),
-                })
-            }),
-            done: false,
-        }
-    }
-
-    fn sleep_until(&self, until: Tick) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        // beyond what the clock can tell: look again in an hour
-        let instant = until
-            .instant(self.base)
-            .unwrap_or_else(|| self.clock.now() + Duration::from_secs(3600));
-        self.clock.sleep_until(instant)
+    fn sleep_until(&self, until: Tick) -> Sleep<'_> {
+        sleep_until(&*self.clock, self.base, until)
     }
 }
 
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if !self.done {
-            self.shared
-                .with(|state, now, woken| state.cancel(self.place, now, woken));
-        }
-    }
+type Sleep<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+fn sleep_until(clock: &dyn Clock, base: Instant, until: Tick) -> Sleep<'_> {
+    // beyond what the clock can tell: look again in an hour
+    let instant = until
+        .instant(base)
+        .unwrap_or_else(|| clock.now() + Duration::from_secs(3600));
+    clock.sleep_until(instant)
 }

@@ -112,13 +112,6 @@ impl Bucket {
         self.empty_at = (self.empty_at + Span::nanos(-units * self.interval)).max(full);
     }
 
-    /// Gives back what a start of this weight paid at `paid_at`, since it was not made: but for what has come back in the
-    /// meantime anyway, which a full bucket would not have kept.
-    pub(crate) fn take_back(&mut self, weight: f64, paid_at: Tick, now: Tick) {
-        let refilled = 1e9 * now.seconds_since(paid_at).max(0.0) / self.interval;
-        self.refund((weight - refilled).max(0.0), now);
-    }
-
     /// From now on at another rate; what is in it stays in it.
     #[inline]
     pub(crate) fn set_rate(&mut self, rate: f64, now: Tick) {

@@ -1,5 +1,8 @@
 //! Who waits, in what order: first come, first served, retries ahead of new work. Knows no limit. Leaving the queue costs
 //! the same wherever one stands in it.
+//!
+//! A waiter that is called steps out of its line, so that the next one heads it. It counts as ahead of the others until it
+//! is set aside; either way it keeps its order, and comes back to where it stood.
 
 use std::task::Waker;
 
@@ -11,6 +14,17 @@ use super::tick::Tick;
 pub(crate) struct Place {
     slot: u32,
     stamp: u32,
+}
+
+impl Place {
+    /// One that nobody has.
+    #[cfg(test)]
+    pub(crate) const fn nowhere(number: u32) -> Self {
+        Self {
+            slot: u32::MAX - 1 - number,
+            stamp: 0,
+        }
+    }
 }
 
 /// What is known of one that waits. There may be very many of them: each field counts.
@@ -25,9 +39,29 @@ pub(crate) struct Waiter {
     before: Link,
     behind: Link,
     pub(crate) retry: bool,
+    /// It was set aside, and has polled since: it is slow, and not gone.
+    pub(crate) late: bool,
+    stage: Stage,
+}
+
+/// Where a waiter is while it waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// In its line.
+    Queued,
+    /// Out of its line, since its start fits and its waker was rung.
+    Called,
+    /// It was called and has not polled: nobody counts on it.
+    SetAside,
 }
 
 impl Waiter {
+    /// Stands it in its line?
+    #[cfg(test)]
+    pub(crate) fn is_queued(&self) -> bool {
+        self.stage == Stage::Queued
+    }
+
     #[inline]
     pub(crate) fn bound(&self) -> Option<Tick> {
         Some(self.bound).filter(|bound| *bound < Tick::NEVER)
@@ -55,7 +89,10 @@ impl Link {
 pub(crate) struct Line {
     head: Option<u32>,
     tail: Option<u32>,
+    /// The last that came back to it, while it is in it: those that come back in order are put behind it at once.
+    returned: Option<u32>,
     load: Load,
+    set_aside: u32,
 }
 
 impl Line {
@@ -64,12 +101,18 @@ impl Line {
         self.load.starts
     }
 
-    /// All that stand in it.
+    /// All that stand in it, and those of it that are called.
     #[inline]
     pub(crate) const fn load(&self) -> Load {
         self.load
     }
 
+    /// Of it, but set aside.
+    pub(crate) const fn set_aside(&self) -> u32 {
+        self.set_aside
+    }
+
+    /// Returns `true` if nobody stands in it. Some of it may be called, or set aside.
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.head.is_none()
@@ -192,6 +235,8 @@ impl<T> Waiters<T> {
             before: Link::to(line.tail),
             behind: Link::NONE,
             retry,
+            late: false,
+            stage: Stage::Queued,
         };
         let place = match self.slot_mut(slot)? {
             Slot::Free { stamp, next } => {
@@ -231,11 +276,87 @@ impl<T> Waiters<T> {
         Some((waiter.order, waiter))
     }
 
+    /// The place of the head of a line.
+    #[inline]
+    pub(crate) fn head_place(&self, line: &Line) -> Option<Place> {
+        let slot = line.head?;
+        let stamp = self.slot(slot)?.stamp();
+        Some(Place { slot, stamp })
+    }
+
+    /// Takes the head out of its line, to be called; gives its waker.
+    #[inline]
+    pub(crate) fn call_head(&mut self, line: &mut Line) -> Option<Waker> {
+        let head = line.head?;
+        self.unlink(line, head);
+        let waiter = self.waiter_mut(head)?;
+        waiter.stage = Stage::Called;
+        waiter.waker.take()
+    }
+
+    /// One that was called does not count as ahead of others any more.
+    pub(crate) fn set_aside(&mut self, place: Place, line: &mut Line) {
+        if let Some(waiter) = self.get_mut(place)
+            && waiter.stage == Stage::Called
+        {
+            waiter.stage = Stage::SetAside;
+            line.load.take(waiter.weights);
+            line.set_aside += 1;
+        }
+    }
+
+    /// One that was called comes back to where it stood in its line. Returns `false` if it is in it.
+    #[inline]
+    pub(crate) fn come_back(&mut self, place: Place, line: &mut Line) -> bool {
+        let Some(waiter) = self.get_mut(place) else {
+            return false;
+        };
+        let (order, weights) = (waiter.order, waiter.weights);
+        match std::mem::replace(&mut waiter.stage, Stage::Queued) {
+            Stage::Queued => return false,
+            Stage::Called => {}
+            Stage::SetAside => {
+                waiter.late = true;
+                line.load.add(weights);
+                line.set_aside = line.set_aside.saturating_sub(1);
+            }
+        }
+        let (before, behind) = self.gap(line, order);
+        match before.and_then(|before| self.waiter_mut(before)) {
+            Some(waiter) => waiter.behind = Link(place.slot),
+            None => line.head = Some(place.slot),
+        }
+        match behind.and_then(|behind| self.waiter_mut(behind)) {
+            Some(waiter) => waiter.before = Link(place.slot),
+            None => line.tail = Some(place.slot),
+        }
+        if let Some(waiter) = self.get_mut(place) {
+            (waiter.before, waiter.behind) = (Link::to(before), Link::to(behind));
+        }
+        line.returned = Some(place.slot);
+        true
+    }
+
+    /// Those between which one of this order stands in a line: near its head, since all that come back were called from there.
+    fn gap(&self, line: &Line, order: u64) -> (Option<u32>, Option<u32>) {
+        let earlier = |slot: &u32| self.waiter(*slot).is_some_and(|waiter| waiter.order < order);
+        let mut before = line.returned.filter(earlier);
+        let mut behind = match before {
+            Some(slot) => self.waiter(slot).and_then(|waiter| waiter.behind.get()),
+            None => line.head,
+        };
+        while let Some(slot) = behind.filter(earlier) {
+            before = Some(slot);
+            behind = self.waiter(slot).and_then(|waiter| waiter.behind.get());
+        }
+        (before, behind)
+    }
+
     /// Takes the head out of its line and answers it; gives its waker.
     #[inline]
     pub(crate) fn answer_head(&mut self, line: &mut Line, answer: T) -> Option<Waker> {
         let head = line.head?;
-        self.unlink(line, head);
+        self.leave_line(line, head);
         self.answer(head, answer)
     }
 
@@ -252,7 +373,7 @@ impl<T> Waiters<T> {
             let Some(waiter) = self.waiter(slot) else { return };
             next = waiter.behind.get();
             if let Some(answer) = answer(waiter) {
-                self.unlink(line, slot);
+                self.leave_line(line, slot);
                 woken.extend(self.answer(slot, answer));
             }
         }
@@ -267,9 +388,16 @@ impl<T> Waiters<T> {
         }
     }
 
+    fn leave_line(&mut self, line: &mut Line, slot: u32) {
+        self.unlink(line, slot);
+        if let Some(waiter) = self.waiter(slot) {
+            line.load.take(waiter.weights);
+        }
+    }
+
     fn unlink(&mut self, line: &mut Line, slot: u32) {
         let Some(waiter) = self.waiter(slot) else { return };
-        let (before, behind, weights) = (waiter.before, waiter.behind, waiter.weights);
+        let (before, behind) = (waiter.before, waiter.behind);
         match before.get().and_then(|before| self.waiter_mut(before)) {
             Some(waiter) => waiter.behind = behind,
             None => line.head = behind.get(),
@@ -278,25 +406,19 @@ impl<T> Waiters<T> {
             Some(waiter) => waiter.before = before,
             None => line.tail = before.get(),
         }
-        line.load.take(weights);
+        line.returned = line.returned.filter(|returned| *returned != slot);
     }
 
-    /// Leaves the line that it waits in.
+    /// Leaves, from wherever it waits.
     #[inline]
     pub(crate) fn leave(&mut self, place: Place, line: &mut Line) {
-        if self.get_mut(place).is_some() {
-            self.unlink(line, place.slot);
-            self.vacate(place.slot);
+        let Some(waiter) = self.get(place) else { return };
+        match waiter.stage {
+            Stage::Queued => self.leave_line(line, place.slot),
+            Stage::Called => line.load.take(waiter.weights),
+            Stage::SetAside => line.set_aside = line.set_aside.saturating_sub(1),
         }
-    }
-
-    /// The answer that lies ready in this place.
-    #[cfg(test)]
-    pub(crate) fn answer_of(&self, place: Place) -> Option<&T> {
-        match self.slot(place.slot)? {
-            Slot::Answered { stamp, answer } if *stamp == place.stamp => Some(answer),
-            _ => None,
-        }
+        self.vacate(place.slot);
     }
 
     /// The answer of one that is answered, which leaves with it.
@@ -324,13 +446,6 @@ impl<T> Waiters<T> {
             self.free = Link::NONE;
         }
         Some(was)
-    }
-
-    /// Somebody who waits, for what one of them must do for all.
-    pub(crate) fn anybody<'a>(&self, lines: impl Iterator<Item = &'a Line>) -> Option<Place> {
-        let slot = lines.filter_map(|line| line.head).next()?;
-        let stamp = self.slot(slot)?.stamp();
-        Some(Place { slot, stamp })
     }
 }
 
@@ -395,7 +510,7 @@ mod tests {
                 let orders = waiting.iter().map(|(place, _)| waiters.get_mut(*place).map(|waiter| waiter.order));
                 let orders: Option<Vec<u64>> = orders.collect();
                 prop_assert!(orders.is_some_and(|orders| orders.is_sorted()));
-                let head = waiters.anybody([&line].into_iter());
+                let head = waiters.head_place(&line);
                 prop_assert_eq!(head, waiting.front().map(|(place, _)| *place));
                 if waiters.taken > 0 {
                     prop_assert!(gone.iter().all(|place| waiters.get_mut(*place).is_none()));

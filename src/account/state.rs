@@ -3,6 +3,7 @@
 //! A start is granted in one step: pause, hold, breaker, pace and permits are tested together at the moment of the start,
 //! and either everything is taken or nothing is.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -21,13 +22,14 @@ use super::lease::{Seat, Slot};
 use super::limits::{Counters, Limits, Load, Weights};
 use super::pace::Bucket;
 use super::pause::Pause;
-use super::queue::{Line, Place, Waiters};
+use super::queue::{Line, Place, Waiter, Waiters};
 use super::size::{Experience, Size, Sizes};
 use super::store::{Sharing, Tie};
 use super::tick::Tick;
 use super::usage::Usage;
 use crate::classify::{Cause, Class, Delivery, Scope, Verdict};
 use crate::outcome::StopReason;
+use admission::{Calls, Driver};
 
 /// How an account behaves, all of it fixed when it is built.
 #[derive(Debug, Clone)]
@@ -126,15 +128,6 @@ enum Whose {
     Account,
 }
 
-/// What is to come for those that wait.
-#[derive(Debug, Clone, Copy, Default)]
-struct Next {
-    /// When to look again.
-    at: Option<Tick>,
-    /// Somebody waits for a limit of all lanes: a retry?
-    blocked: Option<bool>,
-}
-
 #[derive(Debug)]
 struct Model {
     name: String,
@@ -150,11 +143,13 @@ pub(crate) struct State {
     models: Vec<Model>,
     lanes: Vec<Lane>,
     index: LaneMap<u32>,
-    waiters: Waiters<Answer>,
-    /// Lanes in which somebody waits.
+    waiters: Waiters<Refusal>,
+    /// Lanes in which somebody waits, and was not set aside.
     busy: Vec<u32>,
-    /// Who holds the one timer, and what it is set to.
-    timer: Option<(Place, Tick)>,
+    /// Who was called to take a start.
+    calls: Calls,
+    /// Who looks after the time for those that wait.
+    drivers: Vec<Driver>,
     first_start: Option<Tick>,
     /// The pace of a cold pool.
     ramp: Option<Bucket>,
@@ -179,7 +174,8 @@ impl State {
             index: LaneMap::default(),
             waiters: Waiters::default(),
             busy: Vec::new(),
-            timer: None,
+            calls: Calls::default(),
+            drivers: Vec::new(),
             first_start: None,
             ramp,
             sharing: None,
@@ -263,7 +259,7 @@ impl State {
         }
     }
 
-    /// Does anybody wait?
+    /// Does anybody wait? Those that were set aside are nobody's concern but their own.
     #[inline]
     pub(crate) fn is_waited_for(&self) -> bool {
         !self.busy.is_empty()
@@ -318,233 +314,6 @@ impl State {
             until: at.max(pause),
             remembered: None,
         }
-    }
-
-    /// Joins the queue.
-    pub(crate) fn join(&mut self, lane: u32, weights: Weights, retry: bool, bound: Option<Tick>) -> Option<Place> {
-        let queue = self.lanes.get_mut(lane as usize)?;
-        let line = if retry { &mut queue.retries } else { &mut queue.fresh };
-        let place = self.waiters.join(line, lane, weights, bound, retry)?;
-        if queue.waiting() == 1 {
-            self.busy.push(lane);
-        }
-        self.demand(lane);
-        Some(place)
-    }
-
-    /// What one that waits asks when it is woken: its answer, or until when to sleep if it is the one that holds the timer.
-    pub(crate) fn poll(&mut self, place: Place, waker: &Waker, now: Tick, woken: &mut Vec<Waker>) -> Polled {
-        let next = self.dispatch(now, woken).at;
-        let Some(waiter) = self.waiters.get_mut(place) else {
-            let answer = self.leave(place, now, woken).unwrap_or_else(|| Err(Refusal::lost()));
-            if let Ok(grant) = &answer {
-                self.made(grant, now);
-            }
-            return Polled::Answered(answer);
-        };
-        if !waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            waiter.waker = Some(waker.clone());
-        }
-        // one that holds the timer and has let it pass is not relied on
-        let mine = self
-            .armed()
-            .is_none_or(|(holder, armed)| holder == place || armed < now || next.is_some_and(|next| next < armed));
-        match next.filter(|_| mine) {
-            Some(next) => {
-                self.timer = Some((place, next));
-                Polled::Sleep(next)
-            }
-            None => {
-                if mine {
-                    self.timer = None;
-                }
-                Polled::Wait
-            }
-        }
-    }
-
-    /// Who holds the timer: nobody, if the one that did waits no longer.
-    fn armed(&mut self) -> Option<(Place, Tick)> {
-        self.timer = self.timer.filter(|(holder, _)| self.waiters.get(*holder).is_some());
-        self.timer
-    }
-
-    /// Leaves the queue, and hands on what it did for the others.
-    fn leave(&mut self, place: Place, now: Tick, woken: &mut Vec<Waker>) -> Option<Answer> {
-        let answer = self.waiters.take_answer(place);
-        if answer.is_none() {
-            let waiter = self.waiters.get(place)?;
-            let (lane, retry) = (waiter.lane, waiter.retry);
-            let queue = self.lanes.get_mut(lane as usize)?;
-            let line = if retry { &mut queue.retries } else { &mut queue.fresh };
-            self.waiters.leave(place, line);
-            self.is_idle_now(lane);
-        }
-        self.settle(now, woken);
-        answer
-    }
-
-    /// If nobody waits in it any more, it is not busy.
-    fn is_idle_now(&mut self, lane: u32) {
-        if self.lanes.get(lane as usize).is_none_or(|queue| queue.waiting() == 0) {
-            self.busy.retain(|busy| *busy != lane);
-        }
-    }
-
-    /// Stops waiting without an answer; one that had been granted is given back.
-    pub(crate) fn cancel(&mut self, place: Place, now: Tick, woken: &mut Vec<Waker>) {
-        if let Some(Ok(grant)) = self.leave(place, now, woken) {
-            self.take_back(&grant, now, woken);
-        }
-    }
-
-    /// The caller's time has come while it waited.
-    pub(crate) fn expire(&mut self, place: Place, now: Tick, woken: &mut Vec<Waker>) -> Answer {
-        let waits = self.waiters.get(place).map(|waiter| (waiter.lane, waiter.weights));
-        if let Some(answer) = self.leave(place, now, woken) {
-            if let Ok(grant) = &answer {
-                self.made(grant, now);
-            }
-            return answer;
-        }
-        let Some((lane, weights)) = waits else {
-            return Err(Refusal::lost());
-        };
-        let at = match self.when(lane, weights, Load::default(), now) {
-            When::At(at, ..) => Some(at),
-            When::Now | When::Later(_) | When::Never(_) => None,
-        };
-        Err(self.too_late(lane, at, now, now))
-    }
-
-    /// Grants what fits now, the retries first and else in the order of arrival, and says when to look again.
-    fn dispatch(&mut self, now: Tick, woken: &mut Vec<Waker>) -> Next {
-        'again: loop {
-            let mut next: Option<Tick> = None;
-            // the first in order that no limit of its lane holds back, and for what it waits if not for its turn
-            let mut first: Option<(Rank, u32, Weights, Option<Option<Tick>>)> = None;
-            for at in 0..self.busy.len() {
-                let Some(lane) = self.busy.get(at).copied() else {
-                    continue;
-                };
-                self.refresh(lane, now);
-                let Some((rank, weights, bound)) = self.head(lane) else {
-                    continue;
-                };
-                let waits = match self.when(lane, weights, Load::default(), now) {
-                    When::Never(refusal) => {
-                        self.answer_head(lane, Err(refusal), woken);
-                        continue 'again;
-                    }
-                    When::At(tick, ..) if bound.is_some_and(|bound| tick > bound) => {
-                        let refusal = self.too_late(lane, Some(tick), bound.unwrap_or(tick), now);
-                        self.answer_head(lane, Err(refusal), woken);
-                        continue 'again;
-                    }
-                    When::At(_, Whose::Lane, tick) => {
-                        next = Some(next.map_or(tick, |next| next.min(tick)));
-                        continue;
-                    }
-                    When::Later(Whose::Lane) => continue,
-                    When::At(tick, Whose::Account, _) => Some(Some(tick)),
-                    When::Later(Whose::Account) => Some(None),
-                    When::Now => None,
-                };
-                if first.as_ref().is_none_or(|(other, ..)| rank < *other) {
-                    first = Some((rank, lane, weights, waits));
-                }
-            }
-            match first {
-                None => {
-                    return Next {
-                        at: next,
-                        blocked: None,
-                    };
-                }
-                Some((rank, .., Some(until))) => {
-                    return Next {
-                        at: next.into_iter().chain(until).min(),
-                        blocked: Some(rank.is_retry()),
-                    };
-                }
-                Some((rank, lane, weights, None)) => {
-                    let grant = self.grant(lane, weights, rank.is_retry(), now);
-                    self.answer_head(lane, grant.ok_or_else(Refusal::lost), woken);
-                }
-            }
-        }
-    }
-
-    /// Answers the first in a lane.
-    fn answer_head(&mut self, lane: u32, answer: Answer, woken: &mut Vec<Waker>) {
-        let Some(queue) = self.lanes.get_mut(lane as usize) else {
-            return;
-        };
-        let line = if queue.retries.is_empty() {
-            &mut queue.fresh
-        } else {
-            &mut queue.retries
-        };
-        woken.extend(self.waiters.answer_head(line, answer));
-        self.is_idle_now(lane);
-    }
-
-    /// A lane is paused: those that cannot wait so long need not wait until their time has come.
-    fn turn_away(&mut self, lane: u32, until: Tick, woken: &mut Vec<Waker>) {
-        let Some(queue) = self.lanes.get_mut(lane as usize) else {
-            return;
-        };
-        for line in [&mut queue.retries, &mut queue.fresh] {
-            let refused = |bound: Option<Tick>| bound.is_some_and(|bound| bound < until);
-            let refusal = || Refusal {
-                reason: StopReason::PausedPastDeadline,
-                until: Some(until),
-                remembered: None,
-            };
-            self.waiters
-                .answer_where(line, |waiter| refused(waiter.bound()).then(|| Err(refusal())), woken);
-        }
-        self.is_idle_now(lane);
-    }
-
-    fn head(&self, lane: u32) -> Option<(Rank, Weights, Option<Tick>)> {
-        let queue = self.lanes.get(lane as usize)?;
-        let line = if queue.retries.is_empty() {
-            &queue.fresh
-        } else {
-            &queue.retries
-        };
-        let (order, waiter) = self.waiters.head(line)?;
-        Some((Rank(!waiter.retry, order), waiter.weights, waiter.bound()))
-    }
-
-    /// Sees to it that somebody wakes up when there is something to do.
-    fn rearm(&mut self, next: Next, woken: &mut Vec<Waker>) {
-        let Some(next) = next.at else { return };
-        let holder = match self.armed() {
-            Some((_, armed)) if armed <= next => return,
-            Some((holder, _)) => Some(holder),
-            None => {
-                let lines = self.busy.iter().filter_map(|lane| self.lanes.get(*lane as usize));
-                self.waiters
-                    .anybody(lines.flat_map(|lane| [&lane.retries, &lane.fresh]))
-            }
-        };
-        if let Some(waiter) = holder.and_then(|holder| self.waiters.get_mut(holder)) {
-            woken.extend(waiter.waker.clone());
-        }
-    }
-
-    /// Something changed, or somebody comes: grants what now fits to those that wait, and sets the timer anew. Says whether
-    /// one of them waits for a limit of all lanes, and whether that is a retry.
-    #[inline]
-    pub(crate) fn settle(&mut self, now: Tick, woken: &mut Vec<Waker>) -> Option<bool> {
-        if !self.is_waited_for() {
-            return None;
-        }
-        let next = self.dispatch(now, woken);
-        self.rearm(next, woken);
-        next.blocked
     }
 
     /// Brings what a lane knows up to the present.
@@ -701,34 +470,6 @@ impl State {
         self.lanes
             .get_mut(grant.lane as usize)
             .filter(|lane| lane.generation == grant.generation)
-    }
-
-    /// A start that was granted was not made: all that it took is given back.
-    fn take_back(&mut self, grant: &Grant, now: Tick, woken: &mut Vec<Waker>) {
-        let (mut model, paid_at) = (None, grant.stamp.at());
-        if let Some(lane) = self.granted(grant) {
-            model = lane.model;
-            if let Some(bucket) = &mut lane.bucket {
-                bucket.take_back(1.0, paid_at, now);
-            }
-            lane.rate.take_back(now);
-        }
-        self.counters.take_back(grant.weights, grant.on_credit, paid_at, now);
-        if let Some(ramp) = &mut self.ramp {
-            ramp.take_back(1.0, paid_at, now);
-        }
-        if let Some(model) = model.and_then(|model| self.models.get_mut(model)) {
-            model.counters.take_back(grant.weights, grant.on_credit, paid_at, now);
-        }
-        let mut grant = *grant;
-        if grant.lent
-            && let Some(lane) = self.granted(&grant)
-            && let Some(tie) = &mut lane.tie
-        {
-            let seat = grant.seat.take();
-            tie.lease.take_back(Slot { due: paid_at, seat }, grant.weights);
-        }
-        self.finish(&grant, now, woken);
     }
 
     /// A request is over.
@@ -1056,8 +797,6 @@ pub(crate) enum Ask {
 /// What one that waits gets when it asks again.
 pub(crate) enum Polled {
     Answered(Answer),
-    /// It holds the timer: until then.
-    Sleep(Tick),
     Wait,
 }
 
@@ -1072,6 +811,7 @@ impl Refusal {
     }
 }
 
+mod admission;
 mod shared;
 
 #[cfg(test)]

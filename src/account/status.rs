@@ -55,7 +55,7 @@ pub struct LaneStatus {
     pub in_flight: u32,
     /// The most that may be, as learnt from refusals.
     pub learnt_max_in_flight: Option<u32>,
-    /// Calls that wait for their start.
+    /// Calls that wait for their start, those included that nobody polls.
     pub waiting: u32,
     /// The pace in force, in starts per minute; `None` if nothing slows it.
     pub starts_per_minute: Option<f64>,
@@ -93,7 +93,7 @@ impl State {
             model: lane.name.model.clone(),
             in_flight: lane.ceiling.in_flight(),
             learnt_max_in_flight: lane.ceiling.limit(),
-            waiting: lane.waiting(),
+            waiting: lane.waiting() + lane.set_aside(),
             starts_per_minute: lane.bucket.map(|bucket| bucket.rate() * 60.0),
             paused_until: lane.pause.until(now).and_then(&wall),
             held_until: lane.hold.as_ref().and_then(|hold| hold.held_until(now)).and_then(&wall),

@@ -1,5 +1,5 @@
 //! The state against whatever may happen to it, in any order: all that threads share is behind one lock, so that the order
-//! of the steps is all that a schedule is.
+//! of the steps is all that a schedule is. Some of those that wait are kept: whatever wakes them, they are not polled.
 
 use std::hash::RandomState;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,9 @@ use std::task::Wake;
 
 use proptest::prelude::*;
 
+use super::super::driver::DriverId;
 use super::super::lane::{Asked, Keyed, LaneNames};
+use super::admission::Next;
 use super::*;
 use crate::retry_after::{DelaySource, ServerDelay};
 
@@ -37,6 +39,25 @@ impl Wake for Flag {
     }
 }
 
+impl Flag {
+    /// It has yet to be polled.
+    fn up() -> Arc<Self> {
+        Arc::new(Self(AtomicBool::new(true)))
+    }
+
+    fn is_up(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn raise(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn take_down(&self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
 struct Task {
     number: u64,
     place: Place,
@@ -44,16 +65,33 @@ struct Task {
     retry: bool,
     bound: Option<Tick>,
     flag: Arc<Flag>,
-    /// What its timer is set to.
-    sleeping: Option<Tick>,
-    granted_at: Option<Tick>,
+    /// Nobody polls it.
+    kept: bool,
+    polled: bool,
 }
 
 impl Task {
+    fn is_queued(&self, state: &State) -> bool {
+        state.waiters.get(self.place).is_some_and(Waiter::is_queued)
+    }
+
     fn is_due(&self, now: Tick) -> bool {
-        self.flag.0.load(Ordering::SeqCst)
-            || self.sleeping.is_some_and(|until| until <= now)
-            || self.bound.is_some_and(|bound| bound <= now)
+        !self.kept && (self.flag.is_up() || self.bound.is_some_and(|bound| bound <= now))
+    }
+}
+
+/// One of those that look after the time.
+struct Driving {
+    id: DriverId,
+    flag: Arc<Flag>,
+    sleeping: Tick,
+    /// Nobody polls it.
+    kept: bool,
+}
+
+impl Driving {
+    fn is_due(&self, now: Tick) -> bool {
+        !self.kept && (self.flag.is_up() || self.sleeping <= now)
     }
 }
 
@@ -69,6 +107,9 @@ struct World {
     hasher: Keyed,
     names: LaneNames,
     waiting: Vec<Task>,
+    drivers: Vec<Driving>,
+    /// Some of them run together.
+    runtimes: bool,
     flying: Vec<Flight>,
     /// Every start that was made.
     starts: Vec<(Tick, Weights)>,
@@ -90,6 +131,8 @@ impl World {
                 limited: Vec::new(),
             },
             waiting: Vec::new(),
+            drivers: Vec::new(),
+            runtimes: false,
             flying: Vec::new(),
             starts: Vec::new(),
             told: None,
@@ -102,12 +145,6 @@ impl World {
         let mut woken = Vec::new();
         let result = step(&mut self.state, self.now, &mut woken);
         woken.into_iter().for_each(Waker::wake);
-        for task in &mut self.waiting {
-            let answer = self.state.waiters.answer_of(task.place);
-            if task.granted_at.is_none() && matches!(answer, Some(Ok(_))) {
-                task.granted_at = Some(self.now);
-            }
-        }
         result
     }
 
@@ -134,10 +171,9 @@ impl World {
                     lane,
                     retry,
                     bound,
-                    // it has yet to be polled
-                    flag: Arc::new(Flag(AtomicBool::new(true))),
-                    sleeping: None,
-                    granted_at: None,
+                    flag: Flag::up(),
+                    kept: false,
+                    polled: false,
                 });
             }
         }
@@ -152,45 +188,102 @@ impl World {
     }
 
     fn poll(&mut self, at: usize) {
-        let now = self.now;
+        if self.runtimes {
+            self.resume(self.home(&self.waiting[at]));
+        }
         let task = &mut self.waiting[at];
-        task.flag.0.store(false, Ordering::SeqCst);
+        task.flag.take_down();
+        task.polled = true;
         let (place, waker, bound) = (task.place, Waker::from(Arc::clone(&task.flag)), task.bound);
         let polled = self.step(|state, now, woken| state.poll(place, &waker, now, woken));
-        let task = &mut self.waiting[at];
-        let answer = match polled {
-            Polled::Answered(answer) => answer,
-            Polled::Sleep(until) => {
-                assert!(until > now, "a timer that is due at once would spin");
-                task.sleeping = Some(until);
-                return self.expire(at, bound);
+        match polled {
+            Polled::Answered(answer) => self.gone(at, answer),
+            Polled::Wait if bound.is_some_and(|bound| bound <= self.now) => {
+                let refusal = self.step(|state, now, woken| state.expire(place, now, woken));
+                self.gone(at, Err(refusal));
             }
             Polled::Wait => {
-                task.sleeping = None;
-                return self.expire(at, bound);
+                let id = self.home(&self.waiting[at]);
+                if self.state.enlist(id) {
+                    self.drivers.push(Driving {
+                        id,
+                        flag: Flag::up(),
+                        sleeping: Tick::NEVER,
+                        kept: false,
+                    });
+                }
             }
-        };
-        self.gone(at, answer);
+        }
     }
 
-    fn expire(&mut self, at: usize, bound: Option<Tick>) {
-        if bound.is_some_and(|bound| bound <= self.now) {
-            let place = self.waiting[at].place;
-            let answer = self.step(|state, now, woken| state.expire(place, now, woken));
-            self.gone(at, answer);
+    fn drive(&mut self, at: usize) {
+        let driving = &self.drivers[at];
+        driving.flag.take_down();
+        let (id, waker) = (driving.id, Waker::from(Arc::clone(&driving.flag)));
+        let until = self.step(|state, now, woken| state.drive(id, &waker, now, woken));
+        match until {
+            Some(until) => {
+                assert!(until > self.now, "a timer that is due at once would spin");
+                self.drivers[at].sleeping = until;
+            }
+            None => drop(self.drivers.swap_remove(at)),
         }
+    }
+
+    /// Where a task runs: in a runtime with others, or in none.
+    fn home(&self, task: &Task) -> DriverId {
+        match u32::try_from(task.number % 3).unwrap() {
+            runtime @ 1.. if self.runtimes => DriverId::Waiter(Place::nowhere(runtime)),
+            _ => DriverId::Waiter(task.place),
+        }
+    }
+
+    /// What runs there is polled no more.
+    fn keep(&mut self, at: usize) {
+        let id = self.home(&self.waiting[at]);
+        for at in 0..self.waiting.len() {
+            self.waiting[at].kept |= self.home(&self.waiting[at]) == id;
+        }
+        let driving = self.drivers.iter_mut().filter(|driving| driving.id == id);
+        driving.for_each(|driving| driving.kept = true);
+    }
+
+    /// One of them is polled, so the runtime runs.
+    fn resume(&mut self, id: DriverId) {
+        for at in 0..self.waiting.len() {
+            if self.home(&self.waiting[at]) == id {
+                self.waiting[at].kept = false;
+            }
+        }
+        let driving = self.drivers.iter_mut().filter(|driving| driving.id == id);
+        driving.for_each(|driving| driving.kept = false);
+    }
+
+    /// They are polled again, all of them.
+    fn poll_kept(&mut self) {
+        self.waiting.iter_mut().filter(|task| task.kept).for_each(|task| {
+            task.kept = false;
+            task.flag = Flag::up();
+        });
+        self.drivers.iter_mut().for_each(|driving| driving.kept = false);
+    }
+
+    /// Its runtime is shut down: what it drove is dropped.
+    fn shut_down(&mut self, at: usize) {
+        self.keep(at);
+        let id = self.home(&self.waiting[at]);
+        self.state.discharge(id);
+        self.drivers.retain(|driving| driving.id != id);
     }
 
     fn gone(&mut self, at: usize, answer: Answer) {
         let task = self.waiting.remove(at);
         if answer.is_ok() {
-            // whoever came earlier in its line has been answered already, and no retry is left behind
-            let still_waits = |other: &&Task| self.state.waiters.get(other.place).is_some();
-            let passed_by = self
-                .waiting
-                .iter()
-                .filter(|other| other.lane == task.lane)
-                .filter(still_waits);
+            // whoever came earlier in its line and is polled has been called too, and no retry is left behind
+            let passed_by = self.waiting.iter().filter(|other| {
+                let queued = self.state.waiters.get(other.place).is_some_and(Waiter::is_queued);
+                other.lane == task.lane && queued && !other.kept
+            });
             for other in passed_by {
                 assert!(
                     other.retry != task.retry || other.number > task.number,
@@ -200,24 +293,59 @@ impl World {
                 );
             }
         }
-        let granted_at = task.granted_at.unwrap_or(self.now);
-        self.answer(answer, granted_at);
+        self.leave_runtime(task.place);
+        self.answer(answer, self.now);
+    }
+
+    /// What it drove by itself goes with it.
+    fn leave_runtime(&mut self, place: Place) {
+        let id = DriverId::Waiter(place);
+        self.state.discharge(id);
+        self.drivers.retain(|driving| driving.id != id);
     }
 
     /// Lets all that are woken go on, as they would by themselves.
     fn run(&mut self) {
         for _ in 0..10_000 {
-            let Some(at) = self.waiting.iter().position(|task| task.is_due(self.now)) else {
-                return self.check_timer();
-            };
-            self.poll(at);
+            if let Some(at) = self.waiting.iter().position(|task| task.is_due(self.now)) {
+                self.poll(at);
+            } else if let Some(at) = self.drivers.iter().position(|driving| driving.is_due(self.now)) {
+                self.drive(at);
+            } else {
+                return self.check_drivers();
+            }
         }
         panic!("those that wait wake one another without end");
+    }
+
+    /// When somebody wakes by time alone.
+    fn next(&self) -> Option<Tick> {
+        let drivers = self.drivers.iter().filter(|driving| !driving.kept);
+        let drivers = drivers.map(|driving| driving.sleeping);
+        let bounds = self
+            .waiting
+            .iter()
+            .filter(|task| !task.kept)
+            .filter_map(|task| task.bound);
+        drivers.chain(bounds).filter(|next| *next < Tick::NEVER).min()
+    }
+
+    /// Lets time pass, and all that wakes in it go on at its moment.
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        self.run();
+        while let Some(next) = self.next().filter(|next| *next <= end) {
+            self.now = self.now.max(next);
+            self.run();
+        }
+        self.now = end;
+        self.run();
     }
 
     fn cancel(&mut self, at: usize) {
         let task = self.waiting.remove(at);
         self.answered += 1;
+        self.leave_runtime(task.place);
         self.step(|state, now, woken| state.cancel(task.place, now, woken));
     }
 
@@ -243,46 +371,54 @@ impl World {
         self.step(|state, now, woken| state.finish(&flight.grant, now, woken));
     }
 
-    /// Whoever waits will be woken: by a timer that is set early enough, or by somebody in flight.
-    fn check_timer(&mut self) {
-        if self.waiting.is_empty() {
+    /// Whoever stands in a line and is polled will be served: drivers look in time, or somebody in flight ends.
+    fn check_drivers(&mut self) {
+        let queued = self.waiting.iter().filter(|task| !task.kept && task.polled);
+        if queued.count() == 0 {
             return;
         }
-        let Next { at: next, blocked } = self.step(|state, now, woken| state.dispatch(now, woken));
-        if self.waiting.iter().any(|task| task.is_due(self.now)) {
-            // a pace that has grown lets somebody go a little earlier
+        let (Next { at: next, blocked }, something) = self.state.next_look(self.now);
+        if something {
+            // a learnt ceiling was raised by time alone, or a pace has grown: whatever happens next shows it
+            self.waiting
+                .iter()
+                .filter(|task| !task.is_queued(&self.state))
+                .for_each(|task| task.flag.raise());
+            self.step(State::settle);
             return self.run();
         }
         let Some(next) = next else {
-            assert!(!self.flying.is_empty(), "nobody is left to wake those that wait");
+            assert!(
+                !self.flying.is_empty() || self.waiting.iter().all(|task| task.kept || task.flag.is_up()),
+                "nobody is left to wake those that wait"
+            );
             return;
         };
-        let Some((holder, armed)) = self.state.armed() else {
-            // a learnt ceiling was raised by time alone: the next that ends will show it
-            assert!(!self.flying.is_empty(), "somebody holds the timer");
-            return;
-        };
-        let holder = self.waiting.iter().find(|task| task.place == holder).unwrap();
-        // a pace that has grown since it was set would have it a little earlier
-        // (and who is behind one that waits for all does not matter)
-        assert!(
-            armed.since(next) <= LOOK_AGAIN + LOOK_AGAIN || blocked.is_some(),
-            "{armed:?} is not {next:?}"
-        );
-        assert_eq!(holder.sleeping, Some(armed));
+        let drivers = self.drivers.iter().filter(|driving| !driving.kept);
+        for driving in drivers.clone().filter(|driving| !driving.flag.is_up()) {
+            // a pace that has grown since it was armed would have it a little earlier
+            // (and who is behind one that waits for all does not matter)
+            let armed = driving.sleeping;
+            assert!(
+                armed.since(next) <= LOOK_AGAIN + LOOK_AGAIN || blocked.is_some(),
+                "{armed:?} is not {next:?}"
+            );
+        }
+        assert!(drivers.count() > 0, "nobody looks after the time");
     }
 
-    /// All go home, and time passes.
+    /// All go home, but those that are kept, and time passes.
     fn settle(&mut self) {
         for _ in 0..20_000 {
             self.run();
             if !self.flying.is_empty() {
                 self.finish(0, None, false);
-            } else if let Some(next) = self.waiting.iter().filter_map(|task| task.sleeping).min() {
+            } else if self.waiting.iter().all(|task| task.kept) {
+                return self.end_kept();
+            } else if let Some(next) = self.next() {
                 self.now = self.now.max(next);
             } else {
-                assert!(self.waiting.is_empty());
-                return;
+                panic!("nobody looks after those that wait");
             }
         }
         let paces: Vec<_> = self
@@ -294,12 +430,20 @@ impl World {
         panic!("they are not done at {:?}, at {paces:?} a second", self.now);
     }
 
+    /// Those that were kept are polled at last.
+    fn end_kept(&mut self) {
+        if !self.waiting.is_empty() || self.drivers.iter().any(|driving| driving.kept) {
+            self.poll_kept();
+            self.settle();
+        }
+    }
+
     /// Nothing is held by anybody.
     fn assert_whole(&mut self) {
         assert_eq!(self.answered, self.asked, "nobody is lost");
         let state = &mut self.state;
         assert_eq!(state.ceiling.in_flight(), 0);
-        assert!(state.busy.is_empty() && state.armed().is_none());
+        assert!(!state.is_waited_for() && state.drivers.is_empty());
         for model in &state.models {
             assert_eq!(model.ceiling.in_flight(), 0);
         }
@@ -353,8 +497,11 @@ enum Op {
         patience: Option<u64>,
     },
     Cancel(usize),
-    /// A turn comes free, and whoever got it is gone before it hears of it.
-    CancelGranted(usize),
+    /// A turn comes free, and whoever is called leaves before it polls.
+    CancelCalled(usize),
+    /// It is polled no more.
+    Keep(usize),
+    ShutDown(usize),
     Finish {
         at: usize,
         how: u8,
@@ -386,7 +533,9 @@ fn op(headers: bool) -> impl Strategy<Value = Op> {
         6 => (0..3usize, prop::bool::weighted(0.2), 0u16..3_000, proptest::option::weighted(0.3, 0u64..30_000))
             .prop_map(|(model, retry, input, patience)| Op::Ask { model, retry, input, patience }),
         2 => any::<usize>().prop_map(Op::Cancel),
-        1 => any::<usize>().prop_map(Op::CancelGranted),
+        1 => any::<usize>().prop_map(Op::CancelCalled),
+        1 => any::<usize>().prop_map(Op::Keep),
+        1 => any::<usize>().prop_map(Op::ShutDown),
         4 => (any::<usize>(), 0u8..12, hint, told).prop_map(|(at, how, hint, told)| Op::Finish { at, how, hint, told }),
         3 => (0u64..4_000).prop_map(Op::Wait),
         1 => any::<usize>().prop_map(Op::Poll),
@@ -428,13 +577,19 @@ fn apply(world: &mut World, op: Op) {
             world.ask(model, retry, weights, patience);
         }
         Op::Cancel(at) if !world.waiting.is_empty() => world.cancel(at % world.waiting.len()),
-        Op::CancelGranted(at) if !world.flying.is_empty() => {
+        Op::CancelCalled(at) if !world.flying.is_empty() => {
             let at = at % world.flying.len();
             world.finish(at, None, true);
-            if let Some(granted) = world.waiting.iter().position(|task| task.granted_at.is_some()) {
-                world.cancel(granted);
+            let called = |task: &Task| {
+                let waiter = world.state.waiters.get(task.place);
+                waiter.is_some_and(|waiter| !waiter.is_queued())
+            };
+            if let Some(called) = world.waiting.iter().position(called) {
+                world.cancel(called);
             }
         }
+        Op::ShutDown(at) if !world.waiting.is_empty() => world.shut_down(at % world.waiting.len()),
+        Op::Keep(at) if !world.waiting.is_empty() => world.keep(at % world.waiting.len()),
         Op::Finish { at, how, hint, told } if !world.flying.is_empty() => {
             let at = at % world.flying.len();
             assert!(world.flying[at].at <= world.now);
@@ -444,7 +599,7 @@ fn apply(world: &mut World, op: Op) {
         Op::Poll(at) if !world.waiting.is_empty() => world.poll(at % world.waiting.len()),
         Op::Wait(millis) => world.now = world.now + Duration::from_millis(millis),
         Op::Run => world.run(),
-        Op::Cancel(_) | Op::CancelGranted(_) | Op::Finish { .. } | Op::Poll(_) => {}
+        Op::Cancel(_) | Op::CancelCalled(_) | Op::Keep(_) | Op::ShutDown(_) | Op::Finish { .. } | Op::Poll(_) => {}
     }
 }
 
@@ -479,9 +634,10 @@ proptest! {
         places in proptest::option::of(1u32..6),
         of_model: bool,
         prompt: bool,
+        runtimes: bool,
         ops in proptest::collection::vec(op(false), 0..120),
     ) {
-        let mut world = World::new(limited(requests, input, places, of_model));
+        let mut world = World { runtimes, ..World::new(limited(requests, input, places, of_model)) };
         for op in ops {
             apply(&mut world, op);
             if prompt {
@@ -559,6 +715,50 @@ proptest! {
         world.assert_within(rate, 1.0 + 2.0 * rate, |_| 1.0);
     }
 
+    /// Whoever is polled starts in its turn among those that are, but for the steps in which those before it that are not are
+    /// passed by.
+    #[test]
+    fn whoever_is_polled_has_its_turn(
+        requests in 30u32..1_000,
+        kept in proptest::collection::vec(prop::bool::weighted(0.7), 1..50),
+        shut_down: bool,
+    ) {
+        let mut world = World::new(limited(Some(requests), None, None, false));
+        world.ask(0, false, Weights::default(), None);
+        for retry in [true, false] {
+            (0..kept.len()).for_each(|at| world.ask(0, retry && at % 2 == 0, Weights::default(), None));
+        }
+        world.run();
+        // in the order in which they are served
+        let mut order: Vec<_> = world.waiting.iter().map(|task| (!task.retry, task.number)).collect();
+        order.sort_unstable();
+        let mut allowed = Duration::ZERO;
+        let mut dead = 0u32;
+        let mut bounds = Vec::new();
+        // a lane leaves a little to the provider
+        let interval = Duration::from_secs_f64(60.0 / (0.99 * f64::from(requests)));
+        for ((_, number), kept) in order.into_iter().zip(kept.iter().cycle()) {
+            if !*kept {
+                // one step for each doubling
+                allowed += interval + Duration::from_millis(10) * (dead + 1).next_power_of_two().ilog2();
+                bounds.push(allowed);
+                dead = 0;
+                continue;
+            }
+            dead += 1;
+            let at = world.waiting.iter().position(|task| task.number == number).unwrap();
+            if shut_down { world.shut_down(at) } else { world.keep(at) }
+        }
+        world.pass(allowed + Duration::from_secs(1));
+        let starts: Vec<_> = world.starts.iter().skip(1).map(|(at, _)| at.since(Tick::default())).collect();
+        prop_assert_eq!(starts.len(), bounds.len());
+        for (start, bound) in starts.iter().zip(&bounds) {
+            prop_assert!(*start <= *bound + Duration::from_millis(1), "{:?} is later than {:?}", start, bound);
+        }
+        world.settle();
+        world.assert_whole();
+    }
+
     /// Those that are gone before they start leave everything as it was.
     #[test]
     fn cancelled_starts_leave_no_trace(
@@ -580,7 +780,7 @@ proptest! {
             world.ask(model, retry, Weights { input: f64::from(input), output: 0.0 }, None);
         }
         prop_assert_eq!(world.flying.len(), first);
-        // places come free, and are granted to those that will never take them
+        // places come free, and those are called that will never take them
         while !world.flying.is_empty() {
             world.finish(0, None, true);
         }
@@ -598,32 +798,7 @@ proptest! {
     }
 }
 
-/// The one that holds the timer hands it on, whichever way it goes.
-#[test]
-fn the_timer_is_handed_on() {
-    for way in ["cancelled", "expired", "earlier"] {
-        let mut world = World::new(limited(Some(60), None, None, true));
-        world.ask(0, false, Weights::default(), None);
-        world.ask(0, false, Weights::default(), (way == "expired").then_some(500));
-        world.ask(0, false, Weights::default(), None);
-        if way == "expired" {
-            // known not to fit
-            assert_eq!(world.waiting.len(), 1);
-        }
-        world.run();
-        assert!(world.waiting[0].sleeping.is_some());
-        match way {
-            "cancelled" => world.cancel(0),
-            "earlier" => world.ask(1, false, Weights::default(), None),
-            _ => {}
-        }
-        world.run();
-        world.settle();
-        world.assert_whole();
-    }
-}
-
-/// Whoever came first is served first, even if a newcomer looks before the timer has fired.
+/// Whoever came first is served first, even if a newcomer looks before a driver has woken.
 #[test]
 fn a_newcomer_does_not_jump_the_queue() {
     let mut world = World::new(limited(Some(60), None, None, false));
@@ -633,14 +808,17 @@ fn a_newcomer_does_not_jump_the_queue() {
     world.now = world.now + Duration::from_secs(2);
     world.ask(1, false, Weights::default(), None);
     assert_eq!(world.waiting.len(), 2);
-    assert_eq!(world.waiting[0].granted_at, Some(world.now));
+    let now = world.now;
+    world.run();
+    assert_eq!(world.starts.iter().filter(|(at, _)| *at == now).count(), 1);
+    assert_eq!(world.waiting[0].number, 3);
     world.settle();
     world.assert_whole();
 }
 
-/// One that waits for less time than the one that holds the timer takes it over.
+/// One that joins and waits for less time than the others has the drivers wake earlier.
 #[test]
-fn the_timer_is_set_to_the_earliest() {
+fn drivers_are_armed_to_the_earliest() {
     let mut world = World::new(limited(Some(60_000), None, None, true));
     let slow = verdict(3, Some(60_000));
     world.ask(0, false, Weights::default(), None);
@@ -650,9 +828,81 @@ fn the_timer_is_set_to_the_earliest() {
     world.ask(2, false, Weights::default(), None);
     world.finish(0, None, true);
     world.run();
-    assert!(world.waiting[0].sleeping.is_some());
+    assert_eq!(world.drivers.len(), 1);
     world.ask(2, false, Weights::default(), None);
     world.run();
-    let soon = world.waiting[1].sleeping.unwrap();
-    assert!(soon.since(world.now) <= Duration::from_secs(3), "{soon:?}");
+    for driving in &world.drivers {
+        let soon = driving.sleeping.since(world.now);
+        assert!(soon <= Duration::from_secs(3), "{soon:?}");
+    }
+}
+
+/// So many that are kept, in front of one that is not, who starts within a tenth of a second of its turn.
+#[test]
+fn those_that_are_not_polled_are_passed_by() {
+    for (requests, places) in [(Some(60), None), (None, Some(1)), (Some(60), Some(1))] {
+        for kept in [1, 2, 3, 40, 100] {
+            let mut world = World::new(limited(requests, None, places, false));
+            world.ask(0, false, Weights::default(), None);
+            for _ in 0..kept {
+                world.ask(0, false, Weights::default(), None);
+            }
+            world.run();
+            (0..kept).for_each(|at| world.keep(at));
+            for _ in 0..3 {
+                world.ask(0, false, Weights::default(), None);
+            }
+            world.pass(Duration::from_secs(1));
+            for begun in 0..3 {
+                if places.is_some() {
+                    world.finish(0, None, false);
+                }
+                let wanted = world.starts.len() + usize::from(begun > 0 || requests.is_none() || places.is_some());
+                world.pass(Duration::from_millis(100));
+                assert!(world.starts.len() >= wanted.min(4), "{kept} kept, {begun} begun");
+                world.pass(Duration::from_millis(900));
+            }
+            assert_eq!(world.waiting.len(), kept);
+            // when they are polled at last, they go before whoever comes then
+            world.poll_kept();
+            world.ask(0, false, Weights::default(), None);
+            world.settle();
+            world.assert_whole();
+        }
+    }
+}
+
+/// Many places come free together, and most of those that wait for them are not polled.
+#[test]
+fn many_places_are_not_held_by_those_that_are_not_polled() {
+    let mut world = World::new(limited(None, None, Some(100), false));
+    (0..260).for_each(|_| world.ask(0, false, Weights::default(), None));
+    world.run();
+    (0..150).for_each(|at| world.keep(at));
+    while !world.flying.is_empty() {
+        world.finish(0, None, true);
+    }
+    world.pass(Duration::from_millis(100));
+    assert_eq!((world.flying.len(), world.waiting.len()), (10, 150));
+    world.settle();
+    world.assert_whole();
+}
+
+/// One that was set aside is again where it stood when it polls.
+#[test]
+fn one_that_was_passed_by_keeps_its_order() {
+    let mut world = World::new(limited(Some(60), None, None, false));
+    (0..5).for_each(|_| world.ask(0, false, Weights::default(), None));
+    world.run();
+    (0..2).for_each(|at| world.keep(at));
+    world.pass(Duration::from_millis(1_500));
+    assert_eq!((world.starts.len(), world.waiting.len()), (2, 3));
+    world.poll_kept();
+    (0..2).rev().for_each(|at| world.poll(at));
+    for number in [2, 3, 5] {
+        assert_eq!(world.waiting[0].number, number);
+        world.pass(Duration::from_secs(1));
+    }
+    world.settle();
+    world.assert_whole();
 }

@@ -242,7 +242,7 @@ async fn a_day_has_so_many_starts() {
     );
 }
 
-/// One that waits and is not looked at holds up nobody else that is.
+/// One that waits and is not polled holds up nobody else: each has the next turn that comes, without anybody coming by.
 #[tokio::test(start_paused = true)]
 async fn a_waiting_call_that_is_not_polled_is_passed_by() {
     let server = Stub::new([reply(200)]);
@@ -251,12 +251,11 @@ async fn a_waiting_call_that_is_not_polled_is_passed_by() {
     chat(&client, "m").await.unwrap();
     let mut idle = Box::pin(chat(&client, "m"));
     assert!(futures_util::poll!(&mut idle).is_pending());
-    let others: Vec<_> = (0..3).map(|_| spawned(&client, "m")).collect();
-    sleep(secs(2)).await;
-    // whoever comes by sees that the timer was not attended to
-    let last = spawned(&client, "m");
-    for call in others.into_iter().chain([last]) {
+    let others: Vec<_> = (0..4).map(|_| spawned(&client, "m")).collect();
+    for (call, turn) in others.into_iter().zip(1..) {
         tokio::time::timeout(secs(20), call).await.unwrap().unwrap().unwrap();
+        let late = server.start.elapsed() - secs(turn);
+        assert!(late <= millis(100), "{late:?}");
     }
     idle.await.unwrap();
     assert_eq!(server.n(), 6);

@@ -85,7 +85,8 @@ fn a_start_is_made_when_it_is_due_and_not_without_having_been_lent() {
     );
     state.receive(&order, reply(now, &[0, 100]), now, &mut Vec::new());
     assert!(matches!(poll(&mut state, first, now), Polled::Answered(Ok(_))));
-    assert!(matches!(poll(&mut state, second, at(1.0999)), Polled::Sleep(_)));
+    assert!(matches!(poll(&mut state, second, at(1.0999)), Polled::Wait));
+    assert_eq!(state.next_look(at(1.0999)).0.at, Some(at(1.1)));
     assert!(matches!(poll(&mut state, second, at(1.1)), Polled::Answered(Ok(_))));
 }
 
@@ -114,15 +115,13 @@ fn without_its_store_a_process_spends_what_was_lent_and_then_its_part() {
     let order = order.unwrap_or_else(|at| state.next_order(at).unwrap());
     // it was due at 1.1, and is forfeited by now; the next is due a part of the own spacing, half a second, later
     assert!(state.lose(order, 0.5, at(1.5), &mut Vec::new()));
-    let Polled::Sleep(until) = poll(&mut state, places[1], at(1.5)) else {
-        panic!("it waits for its own turn");
-    };
+    assert!(matches!(poll(&mut state, places[1], at(1.5)), Polled::Wait));
+    let until = state.next_look(at(1.5)).0.at.expect("it waits for its own turn");
     let after = until.seconds_since(at(1.5));
     assert!((0.2..=0.3).contains(&after), "{after}");
     assert!(matches!(poll(&mut state, places[1], until), Polled::Answered(Ok(_))));
-    let Polled::Sleep(next) = poll(&mut state, places[2], until) else {
-        panic!("it waits for its own turn");
-    };
+    assert!(matches!(poll(&mut state, places[2], until), Polled::Wait));
+    let next = state.next_look(until).0.at.expect("it waits for its own turn");
     let spacing = next.seconds_since(until);
     assert!((0.48..=0.52).contains(&spacing), "a fifth of ten a second: {spacing}");
 }
@@ -224,7 +223,7 @@ proptest! {
                 match poll(&mut state, *place, now) {
                     Polled::Answered(Ok(grant)) => { started.push(now); flying.push(grant); false }
                     Polled::Answered(Err(_)) => false,
-                    Polled::Sleep(_) | Polled::Wait => true,
+                    Polled::Wait => true,
                 }
             });
         }
