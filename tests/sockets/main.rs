@@ -9,3 +9,4 @@ mod http2;
 mod i_streams;
 mod secrets;
 mod transport;
+mod unpolled;

@@ -12,3 +12,4 @@ mod quota_hold;
 mod set_up;
 mod tokens;
 mod told;
+mod unpolled;
