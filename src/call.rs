@@ -1,8 +1,6 @@
 //! The book-keeping of one call: its time, its outcome, its events and its end. Knows the parts of the loop, but neither
 //! their order nor how anything is sent.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -10,7 +8,9 @@ use reqwest::Response;
 use reqwest_middleware::{Error, Result};
 
 use crate::above::{Above, Known, sdk_retry_count};
-use crate::account::{Admitted, Asked, Change, Paid, Refused, RequestLimit};
+use crate::account::{
+    Admitted, Asked, Change, Cut, Evidence, Priority, Refused, RequestLimit, Signal, StartRequest, next_call,
+};
 use crate::body::{Answer, Depth, PEEK_BYTES};
 use crate::classify::{Class, Seen, Verdict};
 use crate::clock::{Clock, Deadline};
@@ -112,8 +112,10 @@ pub(crate) struct Call<'a> {
     received_at: SystemTime,
     /// When the account would let it send again, if it refused.
     refused_until: Option<SystemTime>,
-    /// What was paid for the next send, if it is a retry.
-    paid: Option<Paid>,
+    /// How the next send stands to those of others.
+    priority: Priority,
+    /// What tells its failures from those of other calls, once it has failed.
+    number: u64,
     /// Somebody will see what even a plain first success took.
     watched: bool,
     /// Who may send the request again, if anybody may.
@@ -164,7 +166,8 @@ impl<'a> Call<'a> {
             reached: begun,
             received_at: SystemTime::UNIX_EPOCH,
             refused_until: None,
-            paid: None,
+            priority: Priority::Fresh,
+            number: 0,
             watched,
             above,
         }
@@ -232,32 +235,42 @@ impl<'a> Call<'a> {
     /// Asks the account for the next send. Before the first one only the caller's own patience bounds the wait; after it the
     /// time for retries does too.
     pub(crate) async fn admit(&mut self, outgoing: &Outgoing) -> std::result::Result<Admitted, Refused> {
-        let retry = self.first_send.is_some();
-        let patience = match self.first_send {
-            None => Deadline::after(self.begun, self.policy.max_queue_time),
-            Some(first) => Deadline::after(first, Some(self.policy.max_retry_time)),
+        // before the first send a lane in which nothing is sent is waited for as long as for a retry, and a queue that moves
+        // for as long as it takes
+        let (limit, patience) = match self.first_send {
+            None => (
+                Deadline::after(self.begun, self.policy.max_queue_time),
+                Some(self.policy.max_retry_time),
+            ),
+            Some(first) => (Deadline::after(first, Some(self.policy.max_retry_time)), None),
         };
         let account = &self.parts.account;
-        let bound = patience
-            .or_earlier(self.deadline)
-            .instant()
-            .map(|bound| account.tick(bound));
+        let bound = limit.or_earlier(self.deadline);
+        let cut_at_bound = bound == self.deadline;
+        let bound = bound.instant();
+        let start = StartRequest::of(self.priority)
+            .last(self.outcome.sends().saturating_add(1) >= self.policy.max_attempts)
+            .cut_at_bound(cut_at_bound)
+            .fails_fast(self.policy.fail_fast);
+        let start = start
+            .until(bound.map(|bound| account.tick(bound)))
+            .patient(patience)
+            .answered_within(self.policy.attempt_timeout);
         let request = outgoing.request();
         let asked = Asked::of(request);
-        let mut start = pin!(account.admit_call(&asked, || account.size(request), retry, bound));
-        // what does not wait at all has not waited for the moment that it takes to ask
-        let mut admitted = poll_fn(|cx| {
-            let polled = start.as_mut().poll(cx);
-            if polled.is_pending() && self.waiting.is_none() {
-                self.waiting = Some(self.clock().now());
-                self.tell(|call| Event::Queued {
-                    call,
-                    attempt: self.outcome.sends().saturating_add(1),
-                });
-            }
-            polled
-        })
-        .await;
+        let queued = |cause, until| {
+            self.waiting = Some(self.clock().now());
+            let attempt = self.outcome.sends().saturating_add(1);
+            self.tell(|call| Event::Queued {
+                call,
+                attempt,
+                cause,
+                until,
+            });
+        };
+        let mut admitted = account
+            .admit_call(&asked, || account.size(request), start, queued)
+            .await;
         self.end_wait();
         if let Ok(permit) = &mut admitted {
             self.keep(permit, outgoing);
@@ -274,7 +287,7 @@ impl<'a> Call<'a> {
     /// The same where there is nothing to ask: the account is quiet.
     #[inline]
     pub(crate) fn admit_unasked(&self, outgoing: &Outgoing) -> Option<Admitted> {
-        let mut permit = self.parts.account.unasked()?;
+        let mut permit = self.parts.account.unasked(self.reached)?;
         self.keep(&mut permit, outgoing);
         Some(permit)
     }
@@ -297,9 +310,6 @@ impl<'a> Call<'a> {
     #[inline]
     pub(crate) fn start_attempt(&mut self) -> Deadline {
         self.outcome.count_send();
-        if let Some(paid) = self.paid.take() {
-            paid.spend();
-        }
         if self.policy.buffer_request.is_some() {
             // it may have taken a while to read the request's body
             self.reached = self.clock().now();
@@ -402,7 +412,7 @@ impl<'a> Call<'a> {
 
     /// Tells the account what came of the send, and the observers what that changed.
     fn teach(
-        &self,
+        &mut self,
         ended: &Ended,
         outgoing: &Outgoing,
         verdict: Option<&Verdict>,
@@ -410,7 +420,7 @@ impl<'a> Call<'a> {
         permit: &mut Admitted,
     ) {
         if verdict.is_some() || requests.is_some() {
-            permit.adopt(&Asked::of(outgoing.request()));
+            permit.adopt(&Asked::of(outgoing.request()), self.last_send);
         }
         let answer = match (verdict, ended) {
             (Some(verdict), Ended::Answered(answer)) if verdict.class() == Class::QuotaExhausted => {
@@ -418,7 +428,15 @@ impl<'a> Call<'a> {
             }
             _ => None,
         };
-        let changes = permit.hear(verdict.copied(), requests, answer);
+        if verdict.is_some() && self.number == 0 {
+            self.number = next_call();
+        }
+        let evidence = Evidence {
+            signal: Signal::of(verdict, self.cut_of(ended)),
+            call: self.number,
+            given_up: matches!(ended, Ended::Cut(TimeLimit::Total)),
+        };
+        let changes = permit.hear(verdict.copied(), requests, answer, evidence);
         if changes.is_empty() || self.info.is_none() {
             return;
         }
@@ -457,6 +475,17 @@ impl<'a> Call<'a> {
                     in_flight,
                 },
             });
+        }
+    }
+
+    /// Whose limit cut an attempt before its answer.
+    fn cut_of(&self, ended: &Ended) -> Cut {
+        match (ended, self.policy.attempt_timeout) {
+            (Ended::Cut(TimeLimit::Attempt), Some(limit)) => Cut::AtAttempt(limit),
+            (Ended::Cut(_), _) => Cut::ByCaller,
+            // a limit of the client or of the request, which others need not have
+            (Ended::Failed(Error::Reqwest(error)), _) if error.is_timeout() && !error.is_connect() => Cut::ByCaller,
+            (Ended::Failed(_) | Ended::Answered(_), _) => Cut::No,
         }
     }
 
@@ -500,12 +529,12 @@ impl<'a> Call<'a> {
             self.above.get_or_insert_default().note_request(outgoing);
         }
         match decide(&self.seen(ended, outgoing), verdict, &progress, self.policy) {
-            Decision::Retry(wait) => match permit.pay_for_retry(verdict) {
-                Some(paid) => {
-                    self.paid = Some(paid);
+            Decision::Retry(wait) => match permit.plan_retry(verdict, self.policy.fail_fast) {
+                Ok(priority) => {
+                    self.priority = priority;
                     Decision::Retry(wait)
                 }
-                None => Decision::Stop(StopReason::RetryBudgetEmpty),
+                Err(reason) => Decision::Stop(reason),
             },
             stop => stop,
         }
@@ -602,6 +631,7 @@ impl<'a> Call<'a> {
                 self.close(StopReason::DeadlinePassed);
                 return Err(Error::middleware(RetryError::Refused {
                     outcome: self.outcome.clone().into(),
+                    last: None,
                 }));
             }
             Barred::Cancelled(operation) => {
@@ -625,6 +655,7 @@ impl<'a> Call<'a> {
             Last::Status(status, verdict) => Err(self.gave_up(status, verdict)),
             Last::Nothing => Err(Error::middleware(RetryError::Refused {
                 outcome: self.outcome.clone().into(),
+                last: None,
             })),
         }
     }
@@ -651,6 +682,7 @@ impl<'a> Call<'a> {
             Some(answer) => Ok(self.give_back(Answer::Untouched(answer.response(outgoing.url())))),
             None => Err(Error::middleware(RetryError::Refused {
                 outcome: self.outcome.clone().into(),
+                last: refused.said,
             })),
         }
     }

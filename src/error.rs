@@ -43,6 +43,8 @@ pub enum RetryError {
     Refused {
         /// What had been done until then.
         outcome: Box<Outcome>,
+        /// While the lane's circuit breaker is open: the verdict on the last send of the lane that failed, of whichever call.
+        last: Option<Verdict>,
     },
     /// The call was ended by [`Operation::cancel`](crate::Operation::cancel).
     #[error("cancelled after {} sends", outcome.sends())]
@@ -87,11 +89,12 @@ impl std::fmt::Display for TimeLimit {
 
 impl RetryError {
     /// A start that was asked for without a call, and refused.
-    pub(crate) fn refused(reason: StopReason, retry_at: Option<SystemTime>) -> Self {
+    pub(crate) fn refused(reason: StopReason, retry_at: Option<SystemTime>, last: Option<Verdict>) -> Self {
         let mut outcome = Outcome::begun();
         outcome.end(reason, std::time::Duration::ZERO, retry_at);
         Self::Refused {
             outcome: Box::new(outcome),
+            last,
         }
     }
 
@@ -108,7 +111,7 @@ impl RetryError {
         match self {
             Self::TimedOut { outcome, .. }
             | Self::GaveUp { outcome, .. }
-            | Self::Refused { outcome }
+            | Self::Refused { outcome, .. }
             | Self::Cancelled { outcome } => outcome,
         }
     }
@@ -118,7 +121,7 @@ impl RetryError {
         self.outcome().stop()
     }
 
-    /// The status of the last response, if it was answered.
+    /// The status of the last response, if there was one.
     pub fn status(&self) -> Option<StatusCode> {
         match self {
             Self::GaveUp { status, .. } => Some(*status),
@@ -126,23 +129,24 @@ impl RetryError {
         }
     }
 
-    /// The verdict on the last attempt.
+    /// The verdict on the last attempt. If the call was refused before its first send because a circuit breaker is open, the
+    /// verdict on the last failed send of the lane, by another call.
     pub fn verdict(&self) -> Option<&Verdict> {
         match self {
             Self::GaveUp { verdict, .. } => Some(verdict),
-            Self::TimedOut { outcome, .. } | Self::Refused { outcome } | Self::Cancelled { outcome } => {
-                outcome.verdict()
-            }
+            Self::Refused { outcome, last } => outcome.verdict().or(last.as_ref()),
+            Self::TimedOut { outcome, .. } | Self::Cancelled { outcome } => outcome.verdict(),
         }
     }
 
-    /// When the server expects the next attempt, if it said so.
+    /// When it is worth trying again, if that is known: the time that the server stated, or, if the account refused the call,
+    /// the end of what it would have waited for (a pause, the next probe of an open circuit breaker, its turn).
     pub fn retry_at(&self) -> Option<SystemTime> {
         self.outcome().retry_at()
     }
 }
 
-/// Did time run out, by reqwest's timeouts or by ours? Covers both kinds of [`reqwest_middleware::Error`].
+/// Returns `true` if time ran out, by reqwest's timeouts or by ours. Covers both kinds of [`reqwest_middleware::Error`].
 pub fn is_timeout(error: &Error) -> bool {
     match error {
         Error::Reqwest(error) => error.is_timeout(),
@@ -150,7 +154,7 @@ pub fn is_timeout(error: &Error) -> bool {
     }
 }
 
-/// Could no connection be made? Covers both kinds of [`reqwest_middleware::Error`].
+/// Returns `true` if no connection could be made. Covers both kinds of [`reqwest_middleware::Error`].
 pub fn is_connect(error: &Error) -> bool {
     match error {
         Error::Reqwest(error) => error.is_connect(),

@@ -17,6 +17,9 @@
 //! * **Nothing is done twice.** What may have had an effect is sent again only where a repeat is safe ([`Replay`]), with the
 //!   same bytes and the same idempotency key.
 //! * **Nothing is held while waiting**: no response, no connection.
+//! * **A protection makes a call wait; it does not lose it.** While nothing gets through ([`CircuitBreaker`]) or many attempts
+//!   fail ([`RetryBudget`]), calls wait within their own limits, and [`Event::Queued`] says for what and until when.
+//!   [`RetryPolicy::fail_fast`] is for services that shed instead.
 //! * **Never worse than no middleware.** What cannot be repeated is sent once; a body that cannot be read falls back to the
 //!   status; the last response comes back as it was received, a transport error as the `reqwest` error it was; a body that
 //!   has begun is never cut.
@@ -91,8 +94,8 @@ mod stream;
 mod transport;
 
 pub use account::{
-    Account, AccountBuilder, AccountStatus, BreakerStatus, BuildError, Charge, Cost, LaneName, LaneStatus, Limits,
-    Permit, StoreStatus, Usage,
+    Account, AccountBuilder, AccountStatus, BreakerStatus, BuildError, Charge, CircuitBreaker, Cost, LaneName,
+    LaneStatus, Limits, Permit, RetryBudget, StoreStatus, Usage,
 };
 #[cfg(feature = "redis")]
 pub use account::{RedisStore, StoreError};
@@ -101,7 +104,7 @@ pub use classify::{Cause, Class, Classifier, Classify, Delivery, Layer, Ruling, 
 pub use clock::Clock;
 pub use error::{RetryError, TimeLimit, is_connect, is_timeout};
 pub use middleware::{RetryMiddleware, RetryMiddlewareBuilder};
-pub use observe::{CallInfo, Event, Observe, ReportedHeaders};
+pub use observe::{CallInfo, Event, Observe, ReportedHeaders, WaitCause};
 pub use operation::Operation;
 pub use outcome::{Attempt, Outcome, StopReason, Why};
 pub use policy::{GiveUp, IdempotencyKey, Replay, RetryPolicy};

@@ -1,6 +1,6 @@
-//! What a call does, told while it does it. Knows no reaction to it: an observer only looks.
+//! Reports what calls do, while they do it. Knows no reaction: an observer only looks.
 //!
-//! Nothing secret is in an event: of the request the method, host and path; of the answer the status, its request id and
+//! Nothing secret is in an event: of the request the method, host and path; of the response the status, its request id and
 //! its rate-limit headers.
 
 use std::sync::Arc;
@@ -51,14 +51,19 @@ where
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// The account lets the call wait for its turn, before its first attempt or a later one. It ends with the attempt, or with
-    /// the account's refusal.
+    /// The account makes the call wait, before its first attempt or a later one. The wait ends with
+    /// [`AttemptStarted`](Self::AttemptStarted), or with [`GaveUp`](Self::GaveUp) if the account refuses the call.
     #[non_exhaustive]
     Queued {
         /// The call.
         call: &'a CallInfo,
         /// The attempt that waits, 1 for the first.
         attempt: u32,
+        /// What it waits for at the moment. The event is not repeated if that changes.
+        cause: WaitCause,
+        /// The earliest time at which the wait can end, as far as is known now: the end of the pause, the next probe of the
+        /// breaker, the next slot of the pace. `None` if it depends on other calls.
+        until: Option<SystemTime>,
     },
     /// An attempt is about to be sent.
     #[non_exhaustive]
@@ -77,11 +82,11 @@ pub enum Event<'a> {
         attempt: u32,
         /// How long it took.
         elapsed: Duration,
-        /// The status, if it was answered.
+        /// The status, if there was a response.
         status: Option<StatusCode>,
         /// What the failure means.
         verdict: Option<Verdict>,
-        /// What may be told of the answer's headers.
+        /// The response's headers that may be reported.
         headers: ReportedHeaders<'a>,
     },
     /// The request says that it is the repeat of an SDK's own loop (`x-stainless-retry-count` above zero): that loop and
@@ -126,24 +131,24 @@ pub enum Event<'a> {
     /// A lane of the account is paused, or for longer than it was, since the provider said so.
     #[non_exhaustive]
     Paused {
-        /// The call whose answer said so.
+        /// The call whose response said so.
         call: &'a CallInfo,
         /// The lane.
         lane: &'a LaneName,
         /// Until when.
         until: Option<SystemTime>,
     },
-    /// A paused lane has been answered well again.
+    /// A send of a paused lane has succeeded, which ends the pause.
     #[non_exhaustive]
     Resumed {
-        /// The call that was answered.
+        /// The call that succeeded.
         call: &'a CallInfo,
         /// The lane.
         lane: &'a LaneName,
     },
     /// A quota is used up: calls of the lane are answered from memory for a while
-    /// ([`quota_hold`](crate::AccountBuilder::quota_hold)). It is told again when a probe finds it as it was, and when a call
-    /// that was on its way hears the same.
+    /// ([`quota_hold`](crate::AccountBuilder::quota_hold)). The event is repeated when a probe, or a call that was in flight, gets
+    /// the same refusal.
     #[non_exhaustive]
     QuotaHeld {
         /// The call that was refused.
@@ -161,18 +166,19 @@ pub enum Event<'a> {
         /// The lane.
         lane: &'a LaneName,
     },
-    /// The circuit breaker of a lane has opened.
+    /// The circuit breaker of a lane has opened: nothing gets through, and calls wait
+    /// ([`CircuitBreaker`](crate::CircuitBreaker)).
     #[non_exhaustive]
     BreakerOpened {
-        /// The call whose failure was the last drop.
+        /// The call whose failure opened it.
         call: &'a CallInfo,
         /// The lane.
         lane: &'a LaneName,
-        /// When a probe may go.
+        /// When the first probe may start.
         until: Option<SystemTime>,
     },
-    /// The circuit breaker of a lane lets a probe go, and waits for its answer. It is told for each probe: one that comes to
-    /// nothing is followed by another.
+    /// The circuit breaker of a lane sends a probe. There is one event for each probe; a probe that fails is followed by
+    /// another.
     #[non_exhaustive]
     BreakerHalfOpen {
         /// The call that is the probe.
@@ -180,48 +186,96 @@ pub enum Event<'a> {
         /// The lane.
         lane: &'a LaneName,
     },
-    /// The circuit breaker of a lane has closed.
+    /// The circuit breaker of a lane has closed: a probe got through, and starts have resumed.
     #[non_exhaustive]
     BreakerClosed {
-        /// The call that was the probe.
+        /// The call with whose response it was noticed.
         call: &'a CallInfo,
         /// The lane.
         lane: &'a LaneName,
     },
-    /// The rate of a lane is another: headers or a refusal have taught it, or it was tried higher after a time in peace. What
-    /// headers allow beyond it for a moment is not counted, and a slow start is not told before it has found something.
+    /// The rate of a lane has changed: headers or a refusal have shown another one, it grew after a time without refusals, or
+    /// it was restored after an incident. What headers allow beyond it for a moment is not counted, and a slow start is not
+    /// reported before it has found a rate.
     #[non_exhaustive]
     RateLearnt {
-        /// The call with whose answer it was seen.
+        /// The call with whose response it was noticed.
         call: &'a CallInfo,
         /// The lane.
         lane: &'a LaneName,
         /// The pace from now on.
         starts_per_minute: f64,
     },
-    /// How many requests of a lane may be in flight is another: a refusal has taught it, or one more was tried after a time
-    /// without any.
+    /// The limit on a lane's requests in flight has changed: a refusal has lowered it, or it grew by one after a time without
+    /// any.
     #[non_exhaustive]
     CeilingLearnt {
-        /// The call with whose answer it was seen.
+        /// The call with whose response it was noticed.
         call: &'a CallInfo,
         /// The lane.
         lane: &'a LaneName,
         /// The most from now on.
         in_flight: u32,
     },
-    /// The store that the account is shared through does not answer: from now on this process keeps to its part of each limit.
+    /// The store that the account is shared through does not respond: from now on this process keeps to its part of each limit.
     #[non_exhaustive]
     StoreLost {
-        /// The call with whose answer it was told.
+        /// The call with whose response it was noticed.
         call: &'a CallInfo,
     },
-    /// The store that the account is shared through answers again.
+    /// The store that the account is shared through responds again.
     #[non_exhaustive]
     StoreFound {
-        /// The call with whose answer it was told.
+        /// The call with whose response it was noticed.
         call: &'a CallInfo,
     },
+}
+
+/// What a call waits for in an account's queue.
+///
+/// ```
+/// use reqwest_ai_retry::{Event, RetryMiddleware, WaitCause};
+///
+/// // a chat program tells its user why nothing comes
+/// let retry = RetryMiddleware::builder()
+///     .observer(|event: &Event<'_>| match event {
+///         Event::Queued { cause: WaitCause::CircuitBreaker, .. } => println!("The provider is down. Waiting for it …"),
+///         Event::Queued { cause, until, .. } => println!("Waiting ({}) until {until:?}", cause.as_str()),
+///         _ => {}
+///     })
+///     .build();
+/// # let _ = retry;
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum WaitCause {
+    /// Its turn: other calls are ahead.
+    Queue,
+    /// The start rate, or a token rate.
+    Pace,
+    /// A place among the requests in flight.
+    Concurrency,
+    /// The end of the pause that the provider asked for.
+    Pause,
+    /// A probe or its turn after one: nothing gets through in the lane ([`CircuitBreaker`](crate::CircuitBreaker)).
+    CircuitBreaker,
+    /// The lane's retry budget: many attempts fail ([`RetryBudget`](crate::RetryBudget)).
+    RetryBudget,
+}
+
+impl WaitCause {
+    /// A stable word for logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Pace => "pace",
+            Self::Concurrency => "concurrency",
+            Self::Pause => "pause",
+            Self::CircuitBreaker => "circuit_breaker",
+            Self::RetryBudget => "retry_budget",
+        }
+    }
 }
 
 impl Event<'_> {
@@ -291,7 +345,7 @@ impl CallInfo {
     }
 }
 
-/// The headers of an answer that may be told: request ids and rate limits. All others stay unseen.
+/// The headers of a response that may be reported: request ids and rate limits. All others stay unseen.
 #[derive(Clone, Copy, Default)]
 pub struct ReportedHeaders<'a>(Option<&'a HeaderMap>);
 
@@ -300,7 +354,7 @@ impl<'a> ReportedHeaders<'a> {
         Self(headers)
     }
 
-    /// The id under which the provider (or the hop that answered) will find the request.
+    /// The id under which the provider (or the hop that responded) will find the request.
     pub fn request_id(&self) -> Option<&'a str> {
         const NAMES: &[&str] = &[
             "x-request-id",
@@ -317,7 +371,7 @@ impl<'a> ReportedHeaders<'a> {
             .filter(|id| is_plain(id))
     }
 
-    /// The rate-limit headers, in the order of the answer.
+    /// The rate-limit headers, in the order of the response.
     pub fn rate_limits(&self) -> impl Iterator<Item = (&'a HeaderName, &'a str)> {
         self.0
             .into_iter()
@@ -421,7 +475,17 @@ pub(crate) mod trace {
 
     pub(crate) fn event(event: &Event<'_>) {
         match event {
-            Event::Queued { call, attempt } => debug!(call = call.id(), attempt, "waiting for the account"),
+            Event::Queued {
+                call,
+                attempt,
+                cause,
+                until: _,
+            } => debug!(
+                call = call.id(),
+                attempt,
+                cause = cause.as_str(),
+                "waiting for the account"
+            ),
             Event::AttemptStarted { call, attempt } => debug!(call = call.id(), attempt, "sending"),
             Event::AttemptFinished {
                 call,

@@ -32,11 +32,15 @@ pub enum StopReason {
     DeadlinePassed,
     /// The request cannot or may not be sent again.
     NotReplayable(Why),
-    /// Retries have used up their share of the lane's load.
+    /// The lane's retry budget is empty, and the call could wait no longer, or is set to
+    /// [`fail_fast`](crate::RetryPolicy::fail_fast). See [`RetryBudget`](crate::RetryBudget).
     RetryBudgetEmpty,
-    /// The lane's circuit breaker is open: its server keeps failing.
+    /// The lane's circuit breaker is open, since nothing gets through, and the call could wait no longer, or is set to
+    /// [`fail_fast`](crate::RetryPolicy::fail_fast). See [`CircuitBreaker`](crate::CircuitBreaker).
     CircuitOpen,
-    /// The lane is paused, as the provider asked, for longer than this call can wait.
+    /// The lane is paused, as the provider asked, for longer than this call can wait: beyond its deadline,
+    /// [`max_retry_time`](crate::RetryPolicy::max_retry_time) or the account's
+    /// [`max_pause`](crate::AccountBuilder::max_pause).
     PausedPastDeadline,
     /// The turn of this call would come after the time that it can wait.
     QueuePastDeadline,

@@ -1,4 +1,4 @@
-//! The numbers of the loop and the caller's choices. Knows no request, no answer and no time.
+//! The numbers of the loop and the caller's choices. Knows no request, no response and no time.
 
 use std::time::Duration;
 
@@ -42,6 +42,7 @@ pub struct RetryPolicy {
     pub(crate) inspect_success: Option<usize>,
     pub(crate) inspect_stream_start: bool,
     pub(crate) give_up: GiveUp,
+    pub(crate) fail_fast: bool,
 }
 
 impl Default for RetryPolicy {
@@ -59,6 +60,7 @@ impl Default for RetryPolicy {
             inspect_success: None,
             inspect_stream_start: true,
             give_up: GiveUp::Response,
+            fail_fast: false,
         }
     }
 }
@@ -75,17 +77,45 @@ impl RetryPolicy {
     /// How long to go on retrying, from the first send (default 120 s, so that the minute windows of rate limits fit
     /// twice). No wait is begun that ends later; a server's delay that does not fit ends the call at once. An attempt in
     /// flight is never cut by it.
+    ///
+    /// Before the first send it bounds the waits in which the lane sends nothing: a call does not wait for an open circuit
+    /// breaker longer than this, and a pause that is known to be longer ends it at once. A queue that moves is waited for
+    /// ([`max_queue_time`](Self::max_queue_time)).
     #[must_use]
     pub const fn max_retry_time(mut self, time: Duration) -> Self {
         self.max_retry_time = time;
         self
     }
 
-    /// How long to wait for the account's admission before the first send (default: no limit: six hundred calls at ninety a
-    /// minute wait their turn). A wait that is known not to fit is refused at once.
+    /// How long to wait for the account's admission before the first send, whatever the wait is for (default: no limit, so
+    /// that six hundred calls at ninety a minute wait their turn). A wait that is known not to fit is refused at once.
     #[must_use]
     pub const fn max_queue_time(mut self, time: Duration) -> Self {
         self.max_queue_time = Some(time);
+        self
+    }
+
+    /// Whether a call ends at once instead of waiting for something without a known end: an open circuit breaker, or an empty
+    /// retry budget. Default: it waits, within [`max_retry_time`](Self::max_retry_time),
+    /// [`max_queue_time`](Self::max_queue_time) and [`total_deadline`](Self::total_deadline), so that a short outage reaches
+    /// the user as a delay and not as an error.
+    ///
+    /// For services that shed load, since they have another provider to turn to or users who prefer an error. A call that
+    /// ends before its first send gets [`RetryError::Refused`](crate::RetryError::Refused), with
+    /// [`retry_at`](crate::RetryError::retry_at) and the provider's last failure to any call
+    /// ([`verdict`](crate::RetryError::verdict)). One that was sent ends as if its attempts were spent, with the failure that
+    /// it got. Waits for a pause, for the pace and for a place in flight are not changed by it.
+    ///
+    /// ```
+    /// use reqwest_ai_retry::RetryPolicy;
+    ///
+    /// // there is a second provider: tell at once that this one is down
+    /// let policy = RetryPolicy::default().fail_fast(true);
+    /// # let _ = policy;
+    /// ```
+    #[must_use]
+    pub const fn fail_fast(mut self, fail_fast: bool) -> Self {
+        self.fail_fast = fail_fast;
         self
     }
 

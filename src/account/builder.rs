@@ -1,4 +1,4 @@
-//! How an account is set up, and what a set-up that cannot work is told.
+//! The set-up of an account, and the error of one that cannot work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +7,8 @@ use http::HeaderMap;
 use reqwest::Url;
 
 use super::Account;
+use super::breaker::CircuitBreaker;
+use super::budget::RetryBudget;
 use super::lane::LaneNames;
 use super::limits::Limits;
 use super::size::{Charge, Sizes};
@@ -63,7 +65,9 @@ impl Default for AccountBuilder {
                 limits: Limits::new(),
                 models: Vec::new(),
                 slow_start: false,
-                breaker: true,
+                learning: true,
+                breaker: CircuitBreaker::new(),
+                budget: RetryBudget::new(),
                 max_pause: Duration::from_secs(300),
                 longest_shared_hint: Duration::MAX,
                 guesses: true,
@@ -85,7 +89,7 @@ impl Default for AccountBuilder {
 }
 
 impl AccountBuilder {
-    /// Starts per minute, evenly spaced, of all lanes together (default: unlimited until learnt). A rate below the provider's
+    /// Starts per minute, evenly spaced, of all lanes together (default: unlimited until learned). A rate below the provider's
     /// is never exceeded. One that is the provider's own may be, while its headers show room that would go to waste: a bucket
     /// that stands full at the start. Where they show windows, starts may come up to two seconds before their turn, and are no
     /// more for that.
@@ -112,7 +116,7 @@ impl AccountBuilder {
         self
     }
 
-    /// Requests in flight together (default: unlimited until learnt). A permit is held until the answer's body ends.
+    /// Requests in flight together (default: unlimited until learned). A permit is held until the response's body ends.
     pub fn max_concurrency(mut self, requests: u32) -> Self {
         self.rules.limits = self.rules.limits.max_concurrency(requests);
         self
@@ -149,7 +153,8 @@ impl AccountBuilder {
         self
     }
 
-    /// The longest pause that calls wait out (default 300 s); in a longer one they fail at once.
+    /// The longest pause that calls wait out (default 300 s); in a longer one they fail at once. A call that has not been sent
+    /// yet also fails at once in a pause longer than its [`RetryPolicy::max_retry_time`](crate::RetryPolicy::max_retry_time).
     pub const fn max_pause(mut self, longest: Duration) -> Self {
         self.rules.max_pause = longest;
         self
@@ -161,18 +166,34 @@ impl AccountBuilder {
         self
     }
 
-    /// Whether repeated server errors stop a lane for a while (default: they do).
-    pub const fn circuit_breaker(mut self, on: bool) -> Self {
-        self.rules.breaker = on;
+    /// When sends stop because nothing gets through, and how they resume (default: [`CircuitBreaker::new`];
+    /// [`CircuitBreaker::off`] never stops them).
+    pub const fn circuit_breaker(mut self, breaker: CircuitBreaker) -> Self {
+        self.rules.breaker = breaker;
+        self
+    }
+
+    /// How fast retries may follow while many attempts fail (default: [`RetryBudget::new`]; [`RetryBudget::off`] never slows
+    /// them).
+    pub const fn retry_budget(mut self, budget: RetryBudget) -> Self {
+        self.rules.budget = budget;
+        self
+    }
+
+    /// Whether rate-limit headers and refusals change the pace and the concurrency (default: yes). With `false`, only what is
+    /// configured limits starts; a stated delay still pauses its lane, and breaker, retry budget and quota hold work as
+    /// before. For a fixed allowance that is known, behind a provider whose headers or refusals mislead.
+    pub const fn learning(mut self, on: bool) -> Self {
+        self.rules.learning = on;
         self
     }
 
     /// Shares the account with every process that has one of the same name in this store (default: it is this process's own).
-    /// All of them should be configured alike: each spends at the rates that it was told itself.
+    /// All of them should be configured alike: each spends at its own configured rates.
     ///
     /// Shared are the configured limits, in each dimension, the limits of models and those in flight; and of each lane what is
-    /// learnt: pauses, rates, ceilings, and where its circuit breaker stands. A process's own are its queue, its retry budget,
-    /// a quota hold (whose answer is one caller's) and a start ramp. What a provider's headers show to be left is seen by all,
+    /// learned: pauses, rates, ceilings, and the state of its circuit breaker. A process's own are its queue, its retry budget,
+    /// a quota hold (whose response is one caller's) and a start ramp. What a provider's headers show to be left is seen by all,
     /// so that it is not spent faster than the pace.
     #[cfg(feature = "redis")]
     pub fn redis(mut self, store: super::RedisStore) -> Self {
@@ -200,7 +221,6 @@ impl AccountBuilder {
 
     /// As an account that nobody built: see [`Account::default`].
     pub(crate) fn unbuilt(mut self) -> Self {
-        self.rules.breaker = false;
         self.rules.quota_hold = None;
         self.rules.longest_shared_hint = Duration::from_secs(60);
         self.rules.guesses = false;
@@ -212,7 +232,8 @@ impl AccountBuilder {
     ///
     /// # Errors
     ///
-    /// A limit of zero lets nothing pass, ever, and is refused with its field's name; so is a model named twice.
+    /// [`BuildError`], with the field's name, for a limit of zero, a model named twice, and a setting of the circuit breaker, the
+    /// retry budget or the store that cannot work.
     pub fn build(self) -> Result<Account, BuildError> {
         let why = "a limit of zero lets nothing pass";
         if let Some(field) = self.rules.limits.zero_field() {
@@ -234,6 +255,13 @@ impl AccountBuilder {
                     why: "the model is named twice",
                 });
             }
+        }
+        let unusable = self.rules.breaker.unusable().or(self.rules.budget.unusable());
+        if let Some((field, why)) = unusable {
+            return Err(BuildError {
+                field: field.to_owned(),
+                why,
+            });
         }
         #[cfg(feature = "redis")]
         if let Some((field, why)) = self.store.as_ref().and_then(super::RedisStore::unusable) {

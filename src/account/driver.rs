@@ -1,24 +1,23 @@
-//! Who looks after the time for those that wait: a task that belongs to none of them. Knows no limit.
+//! The driver: a task that keeps time for all waiters of a runtime, and belongs to none of them. Knows no limit.
 //!
-//! When a start fits that nothing but time has kept waiting, somebody must see it, and call the waiter whose turn it is; and
-//! when that one does not poll, somebody must see that its grace is over. No waiter can be relied on for it: any of them may
-//! be kept by its caller and never polled again. So a waiter that is polled in a tokio runtime sees to it that there is a
-//! driver there, one for each runtime, in a task that is spawned for it; outside of any runtime it drives itself, within its
-//! own polls. A driver ends when nobody stands in a line any more.
+//! When a start fits because time has passed, something must notice and call the waiter whose turn it is; when that waiter
+//! does not poll, something must notice that its grace is over. No waiter can do that, since its caller may keep it and never
+//! poll it again. So a waiter that is polled in a tokio runtime makes sure that the runtime has a driver, a task of its own.
+//! Outside of any runtime a waiter drives itself, within its own polls. A driver ends when no waiter is in line.
 //!
-//! All drivers sleep to the same moment, and whichever comes first does what is to be done; the others find it done. That is
-//! why one runtime needs nothing of another:
+//! All drivers sleep until the same time. The first to wake does all that is due; the others find it done. So no runtime
+//! depends on another:
 //!
-//! * **Idle.** A runtime that nobody drives, as one of a current thread outside `block_on`, polls its driver as little as its
-//!   waiters. A waiter that runs elsewhere was polled there, so there is a driver there too.
-//! * **Blocked.** The same, for as long as it lasts. Where one worker of several is blocked, its driver can be taken over by
-//!   another worker, but for the one task in its slot for what was woken last, which no other worker may take: after a driver
-//!   is spawned or rung there, an empty task is spawned, so that it is the one in that slot.
-//! * **Shut down.** Its tasks are dropped, the driver among them, which strikes itself off the list; one that is spawned when
-//!   it is too late is dropped at once, with the same effect. A waiter that is polled again elsewhere makes another one there.
+//! * **Idle.** A runtime that nothing drives (a current-thread runtime outside `block_on`) polls neither its driver nor its
+//!   waiters. A waiter that is polled elsewhere has a driver there.
+//! * **Blocked.** The same, while it is blocked. Where one worker of several is blocked, another worker can steal its tasks,
+//!   except for the task in its slot for what was woken last. So after a driver is spawned or woken on a worker, an empty task
+//!   is spawned there, which takes that slot.
+//! * **Shut down.** The runtime drops its tasks, and a dropped driver removes itself from the list. One that is spawned too
+//!   late is dropped at once, with the same effect. A waiter that is polled again elsewhere makes a new driver there.
 //!
-//! Time is the account's [`Clock`](crate::Clock) alone, the grace included, so that nothing depends on the real one under
-//! tokio's paused clock.
+//! All times are of the account's [`Clock`](crate::Clock), the grace included, so nothing depends on real time under tokio's
+//! paused clock.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -31,17 +30,17 @@ use super::queue::Place;
 use super::tick::Tick;
 use super::{Shared, state};
 
-/// Which driver it is: one for a runtime, or one for a waiter outside of any.
+/// Identifies a driver: one for each runtime, or one for a waiter outside of any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DriverId {
     Runtime(Id),
     Waiter(Place),
 }
 
-/// Where a waiter is polled.
+/// The runtime in which a waiter is polled.
 pub(super) enum Home {
     Runtime(Handle),
-    /// In no runtime.
+    /// Outside of any runtime.
     None(Place),
 }
 
@@ -58,14 +57,14 @@ impl Home {
     }
 }
 
-/// What this thread has woken or spawned last need not wait for it.
+/// Lets other workers steal the task that this thread has woken or spawned last.
 fn let_go(runtime: &Handle) {
     if runtime.runtime_flavor() == RuntimeFlavor::MultiThread {
         drop(runtime.spawn(async {}));
     }
 }
 
-/// How a driver in a runtime is rung.
+/// The waker of a driver in a runtime.
 struct Bell(Waker);
 
 impl Wake for Bell {
@@ -79,9 +78,9 @@ impl Wake for Bell {
 
 pub(super) type Drive = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Begins a driver that was enlisted: spawned, or given back where there is no runtime to spawn it in.
+/// Starts a driver that is on the list: spawns it, or returns it where there is no runtime to spawn it in.
 pub(super) fn begin(shared: &Arc<Shared>, home: &Home) -> Option<Drive> {
-    // if the runtime has no timer, the caller is to be told so, by tokio's own panic, and not the task
+    // where the runtime has no timer, tokio's panic must reach the caller, not the task
     drop(shared.sleep_until(shared.now()));
     let listed = Listed {
         shared: Arc::downgrade(shared),
@@ -98,7 +97,7 @@ pub(super) fn begin(shared: &Arc<Shared>, home: &Home) -> Option<Drive> {
     }
 }
 
-/// A driver that is enlisted; it is struck off when this is dropped, however that comes about.
+/// A driver that is on the list; dropping this removes it.
 struct Listed {
     shared: Weak<Shared>,
     id: DriverId,
@@ -132,9 +131,9 @@ async fn drive(mut listed: Listed) {
                 &bell.insert((waker, rung)).1
             }
         };
-        // a clock whose sleeps end too early keeps nobody else from the thread
+        // twice at most: a clock whose sleeps end too early must not keep the thread busy
         for _ in 0..2 {
-            // nothing keeps the account alive while it is slept
+            // the driver does not keep the account alive while it sleeps
             let until = match look(&mut listed, bell) {
                 None => return Poll::Ready(()),
                 Some(Tick::NEVER) => {
@@ -161,7 +160,7 @@ async fn drive(mut listed: Listed) {
 fn look(listed: &mut Listed, waker: &Waker) -> Option<Tick> {
     let shared = listed.shared.upgrade()?;
     let until = shared.with(|state: &mut state::State, now, woken| state.drive(listed.id, waker, now, woken));
-    // struck off already, and there may be another of this name by now
+    // already removed, and there may be another driver with this id by now
     listed.is_struck_off = until.is_none();
     until
 }

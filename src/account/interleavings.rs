@@ -454,13 +454,19 @@ fn a_place_given_back_while_others_join_is_not_missed() {
     });
 }
 
-/// Two ask a breaker that lets one probe through, and it comes to nothing: there is never a second beside it, and its place
-/// is another's when it is gone.
+/// Two wait for a breaker that lets one probe through, and it comes to nothing: there is never a second beside it, and its
+/// place is the other's when it is gone.
 #[test]
 fn a_probe_that_comes_to_nothing_gives_its_place_back() {
     in_every_order(|| {
         let hands = Hands::new();
-        let account = Account::builder().clock(hands.clone()).build().unwrap();
+        // one failure opens it
+        let breaker = CircuitBreaker::new()
+            .min_calls(1)
+            .min_failures(1)
+            .min_duration(Duration::ZERO);
+        let account = Account::builder().circuit_breaker(breaker).clock(hands.clone()).build();
+        let account = account.unwrap();
         let url = reqwest::Url::parse("https://api.example/v1/chat/completions").unwrap();
         let seen = crate::Seen::timed_out(&http::Method::POST, &url);
         let ill = Verdict::new(Class::Retryable, Cause::ServerError);
@@ -471,10 +477,7 @@ fn a_probe_that_comes_to_nothing_gives_its_place_back() {
         let holders = Holders::default();
         let probes = [(); 2].map(|()| {
             let (account, holders) = (account.clone(), holders.clone());
-            thread::spawn(move || match block_on(ask(&account, None)) {
-                Ok(probe) => holders.hold(probe),
-                Err(refused) => assert_eq!(refused.stop(), StopReason::CircuitOpen),
-            })
+            thread::spawn(move || holders.hold(block_on(ask(&account, None)).unwrap()))
         });
         hands.move_to(Duration::from_secs(5));
         join(probes);
@@ -493,13 +496,22 @@ fn sends_that_were_not_asked_for_are_counted_once() {
             let account = account.clone();
             thread::spawn(move || {
                 let asked = Asked::by_hand(None);
-                let mut admitted = match account.unasked() {
+                let mut admitted = match account.unasked(Instant::now()) {
                     Some(unasked) => unasked,
                     None => return drop(at_once(&account)),
                 };
-                admitted.adopt(&asked);
+                admitted.adopt(&asked, Instant::now());
                 let told = Verdict::new(Class::Retryable, Cause::Overloaded);
-                let _: state::Changes = admitted.hear(Some(told), None, None);
+                let _: state::Changes = admitted.hear(
+                    Some(told),
+                    None,
+                    None,
+                    Evidence {
+                        signal: Signal::of(Some(&told), Cut::No),
+                        call: next_call(),
+                        given_up: false,
+                    },
+                );
             })
         });
         join(sends);

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use http::{HeaderMap, header};
 use reqwest::Url;
 
-use super::breaker::Breaker;
+use super::breaker::{Breaker, BreakerState};
 use super::budget::Budget;
 use super::concurrency::Ceiling;
 use super::hold::Hold;
@@ -123,6 +123,10 @@ pub(crate) struct Lane {
     pub(crate) model: Option<usize>,
     pub(crate) experience: Experience,
     pub(crate) used_at: Tick,
+    /// When those that wait were last looked through for the impatient.
+    pub(crate) looked_at: Tick,
+    /// Callers give up before their turn: until then the newest goes first.
+    pub(crate) overloaded_until: Tick,
     /// What it has from the store, and has told it, if it is shared.
     pub(crate) tie: Option<Box<Tie>>,
 }
@@ -132,6 +136,7 @@ pub(crate) struct Lane {
 pub(crate) struct Told {
     per_second: Option<f64>,
     in_flight: Option<u32>,
+    is_open: bool,
 }
 
 impl Told {
@@ -140,23 +145,30 @@ impl Told {
         Self {
             per_second: rate.learnt(),
             in_flight: None,
+            is_open: false,
         }
     }
 }
 
 impl Lane {
     /// What was learnt since this was last asked.
-    pub(crate) fn news(&mut self) -> impl Iterator<Item = Change> + use<> {
+    pub(crate) fn news(&mut self, now: Tick) -> impl Iterator<Item = Change> + use<> {
         let known = Told {
             per_second: self.rate.learnt(),
             in_flight: self.ceiling.limit(),
+            is_open: self.breaker.paces(),
         };
         let told = std::mem::replace(&mut self.told, known);
         let rate = known.per_second.filter(|_| known.per_second != told.per_second);
         let ceiling = known.in_flight.filter(|_| known.in_flight != told.in_flight);
         let rate = rate.map(|per_second| Change::RateLearnt { per_second });
         let ceiling = ceiling.map(|in_flight| Change::CeilingLearnt { in_flight });
-        rate.into_iter().chain(ceiling)
+        let breaker = (known.is_open != told.is_open).then(|| match self.breaker.state(now) {
+            BreakerState::Closed => Change::BreakerClosed,
+            BreakerState::Open(until) => Change::BreakerOpened { until },
+            BreakerState::HalfOpen => Change::BreakerOpened { until: now },
+        });
+        breaker.into_iter().chain(rate).chain(ceiling)
     }
 
     /// Nobody waits in it and nothing is in flight.
@@ -168,7 +180,13 @@ impl Lane {
     pub(crate) fn is_shut(&self, now: Tick) -> bool {
         self.pause.until(now).is_some()
             || self.hold.as_ref().is_some_and(|hold| hold.shut_until(now).is_some())
-            || self.breaker.shut_until(now).is_some()
+            || self.breaker.state(now) != BreakerState::Closed
+    }
+
+    /// Those of its own who wait, retries or not.
+    #[inline]
+    pub(crate) fn line(&mut self, retries: bool) -> &mut Line {
+        if retries { &mut self.retries } else { &mut self.fresh }
     }
 
     /// Those that wait for a start, as far as they are counted on.

@@ -21,6 +21,8 @@ const MOST: f64 = 64.0;
 /// A start may be late by so long, and by the time to the next one: with it no second has more than 2 % and one start above the
 /// rate, and without it whatever a busy machine wakes up too late would be lost.
 const LATE: f64 = 0.015;
+/// A probe may be late by half of the time after which its process is taken for dead.
+const PROBE_LATE: f64 = 0.5;
 
 /// A place among those in flight everywhere; the number is the process's own.
 pub(crate) type Seat = NonZeroU32;
@@ -108,6 +110,11 @@ impl Lease {
         }
     }
 
+    /// What is lent is a probe, which is waited for: it may be as late.
+    pub(crate) fn lend_probe(&mut self) {
+        self.late = PROBE_LATE;
+    }
+
     /// Tokens alone are lent, for then.
     pub(crate) fn top_up(&mut self, tokens: Weights, due: Tick) {
         self.refund(tokens);
@@ -117,6 +124,11 @@ impl Lease {
     /// Whatever is lent in tokens, or owed, is no longer.
     pub(crate) fn settle(&mut self) -> Weights {
         std::mem::take(&mut self.tokens)
+    }
+
+    /// A start that is not to be made after all.
+    pub(crate) fn give_back(&mut self) -> Option<Slot> {
+        self.slots.pop_front()
     }
 
     /// The next start that is too late to be made.

@@ -33,9 +33,14 @@ impl Meter {
     /// A second, over the span or what there was of it; `None` if that is too short to tell.
     #[inline]
     pub(crate) fn rate(&self, now: Tick) -> Option<f64> {
+        self.rate_over(3.0, now)
+    }
+
+    /// The same of at least so many seconds.
+    pub(crate) fn rate_over(&self, least: f64, now: Tick) -> Option<f64> {
         let (began, _) = self.steps.front()?;
         let seconds = now.seconds_since(*began);
         let counted: f64 = self.steps.iter().map(|(_, counted)| counted).sum();
-        (seconds >= 3.0).then(|| counted.max(0.0) / seconds)
+        (seconds >= least).then(|| counted.max(0.0) / seconds)
     }
 }

@@ -22,12 +22,15 @@ mod permit;
 mod queue;
 #[cfg(feature = "redis")]
 mod redis;
+mod relevance;
 mod size;
+mod start;
 mod state;
 mod status;
 mod store;
 mod sync;
 mod tick;
+mod unasked;
 mod usage;
 mod waiting;
 mod window;
@@ -41,6 +44,8 @@ use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime};
 
+pub use breaker::CircuitBreaker;
+pub use budget::RetryBudget;
 pub use builder::{AccountBuilder, BuildError};
 pub use lane::LaneName;
 pub use limits::Limits;
@@ -51,24 +56,28 @@ pub use size::{Charge, Cost};
 pub use status::{AccountStatus, BreakerStatus, LaneStatus, StoreStatus};
 pub use usage::Usage;
 
+pub(crate) use breaker::Signal;
 pub(crate) use hold::Remembered;
 pub(crate) use lane::{Asked, hash_credential};
-pub(crate) use permit::{Admitted, Paid};
-pub(crate) use state::Change;
+pub(crate) use permit::{Admitted, Evidence, next_call};
+pub(crate) use start::{Priority, StartRequest};
+pub(crate) use state::{Change, Cut};
 pub(crate) use usage::Tail;
 
 pub(crate) use headers::RequestLimit;
 
+use crate::classify::Verdict;
 use crate::clock::Clock;
 use crate::error::RetryError;
+use crate::observe::WaitCause;
 use crate::outcome::StopReason;
 use lane::{Keyed, Known, LaneNames};
-use limits::Weights;
 use queue::Place;
 use size::{Size, Sizes};
 use state::{Ask, State};
-use sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
+use sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering};
 use tick::Tick;
+use unasked::Unasked;
 
 /// One allowance, shared: by the clients, tasks and threads that hold a clone of it.
 ///
@@ -98,7 +107,7 @@ struct Shared {
     /// Nothing is configured, and no provider has spoken: there is nothing to ask.
     quiet: AtomicBool,
     /// Sends that were made without asking.
-    unasked: AtomicU64,
+    unasked: Unasked,
     /// Those of them that are in flight.
     unasked_in_flight: AtomicU32,
     state: Mutex<State>,
@@ -113,8 +122,8 @@ impl Account {
         AccountBuilder::default()
     }
 
-    /// No configured limit, and a rate that is found by slow start: half a start a second at first, doubled every two
-    /// seconds, until headers or a refusal tell the rate. For a batch against an account whose allowance is not known.
+    /// No configured limit, and a rate that is found by slow start: one start a second at first, doubled every two
+    /// seconds, until headers or a refusal show the rate. For a batch against an account whose allowance is not known.
     pub fn adaptive() -> Self {
         Self::builder().slow_start().made()
     }
@@ -128,7 +137,7 @@ impl Account {
                 names,
                 sizes,
                 quiet: AtomicBool::new(quiet),
-                unasked: AtomicU64::new(0),
+                unasked: Unasked::default(),
                 unasked_in_flight: AtomicU32::new(0),
                 state: Mutex::new(State::new(rules, Tick::default())),
                 #[cfg(feature = "redis")]
@@ -150,7 +159,7 @@ impl Account {
             sizes,
             // others may have heard what this one has not
             quiet: AtomicBool::new(false),
-            unasked: AtomicU64::new(0),
+            unasked: Unasked::default(),
             unasked_in_flight: AtomicU32::new(0),
             state: Mutex::new(state),
             link: Some(redis::Link::new(me.clone(), store)),
@@ -164,8 +173,9 @@ impl Account {
         self.shared.lock().status(now, |tick| self.shared.wall(tick, now))
     }
 
-    /// Waits for a start, for a program with a client of its own. `deadline` bounds the wait; a wait that is known not to
-    /// fit is refused at once. A future of it that is kept and not polled keeps its place, and nobody else waiting.
+    /// Waits for a start, for a program with a client of its own. `deadline` bounds the wait, whatever it is for (an open
+    /// breaker included); a wait that is known not to fit is refused at once. A future of it that is kept and not polled
+    /// keeps its place, and holds up no other call.
     ///
     /// ```
     /// # async fn run(account: reqwest_ai_retry::Account) -> Result<(), reqwest_ai_retry::RetryError> {
@@ -179,7 +189,7 @@ impl Account {
     ///
     /// # Errors
     ///
-    /// [`RetryError::Refused`] with the reason and, if it is known, the time at which it is worth to ask again.
+    /// [`RetryError::Refused`] with the reason and, if it is known, the time at which it is worth asking again.
     #[allow(clippy::manual_async_fn, reason = "an async fn has room for its arguments twice")]
     pub fn admit(
         &self,
@@ -191,7 +201,7 @@ impl Account {
             let waiting = match self.ask_by_hand(&cost, deadline) {
                 Asking::Granted(grant) => return Ok(Permit::new(self.clone(), grant, 0)),
                 Asking::Refused(refusal) => return Err(self.refused(refusal).into()),
-                Asking::Queued(place, bound) => self.shared.wait(place, bound),
+                Asking::Queued(place, bound, _) => self.shared.wait(place, bound),
             };
             match waiting.await {
                 Ok(grant) => Ok(Permit::new(self.clone(), grant, 0)),
@@ -206,22 +216,28 @@ impl Account {
         // the request will not be here when its answer is reported
         self.shared.quiet.store(false, Ordering::Relaxed);
         let asked = Asked::by_hand(cost.model.as_deref());
-        self.ask(&asked, || cost.size(), false, bound)
+        self.ask(&asked, || cost.size(), StartRequest::default().until(bound))
     }
 
-    /// The same for the loop.
+    /// The same for the loop, which is told if it waits, for what, and until when as far as is known.
     pub(crate) async fn admit_call(
         &self,
         asked: &Asked<'_>,
         size: impl FnOnce() -> Size,
-        retry: bool,
-        bound: Option<Tick>,
+        request: StartRequest,
+        queued: impl FnOnce(WaitCause, Option<SystemTime>),
     ) -> Result<Admitted, Refused> {
-        let answer = match self.ask(asked, size, retry, bound) {
+        let answer = match self.ask(asked, size, request) {
             Asking::Granted(grant) => Ok(grant),
             Asking::Refused(refusal) => Err(refusal),
             // boxed, since most starts do not wait and would have room for it
-            Asking::Queued(place, bound) => Box::pin(self.shared.wait(place, bound)).await,
+            Asking::Queued(place, bound, (cause, until)) => {
+                queued(
+                    cause,
+                    until.and_then(|until| self.shared.wall(until, self.shared.now())),
+                );
+                Box::pin(self.shared.wait(place, bound)).await
+            }
         };
         match answer {
             Ok(grant) => {
@@ -233,35 +249,38 @@ impl Account {
     }
 
     /// A start that there is nothing to ask for: no limit is configured, and no provider has spoken.
-    pub(crate) fn unasked(&self) -> Option<Admitted> {
+    pub(crate) fn unasked(&self, now: Instant) -> Option<Admitted> {
         let shared = &self.shared;
         shared.quiet.load(Ordering::Relaxed).then(|| {
-            shared.unasked.fetch_add(1, Ordering::Relaxed);
+            shared.unasked.count(|| now.saturating_duration_since(shared.base));
             Admitted::unasked(self.clone())
         })
     }
 
     /// A start at once, a refusal, or a place in the queue.
     #[inline]
-    fn ask(&self, asked: &Asked<'_>, size: impl FnOnce() -> Size, retry: bool, bound: Option<Tick>) -> Asking {
+    fn ask(&self, asked: &Asked<'_>, size: impl FnOnce() -> Size, request: StartRequest) -> Asking {
         let shared = &*self.shared;
         let key = shared.names.key(asked, &shared.hasher);
         // worked out before the lock, and only where it counts
         let size = shared.sizes.count.then(size);
         let (mut state, now) = (shared.lock(), shared.now());
         let lane = state.lane(key, || shared.names.name(asked), now);
-        let weights = size.map_or(Weights::default(), |size| state.weigh(lane, &size, &shared.sizes));
+        let request = match size {
+            Some(size) => request.weighing(state.weigh(lane, &size, &shared.sizes)),
+            None => request,
+        };
         // those that came before, in whatever lane, go first
         let before = state.is_waited_for().then(|| {
             let mut woken = Vec::new();
             (state.settle(now, &mut woken), woken)
         });
         let blocked = before.as_ref().and_then(|(blocked, _)| *blocked);
-        let asking = match state.try_start(lane, weights, retry, bound, blocked, now) {
+        let asking = match state.try_start(lane, &request, blocked, now) {
             Ask::Granted(grant) => Asking::Granted(grant),
             Ask::Refused(refusal) => Asking::Refused(refusal),
-            Ask::Wait => match state.join(lane, weights, retry, bound) {
-                Some(place) => Asking::Queued(place, bound),
+            Ask::Wait => match state.join(lane, request, now) {
+                Some(place) => Asking::Queued(place, request.bound(), state.wait_cause(lane, &request, now)),
                 None => Asking::Refused(state::Refusal::lost()),
             },
         };
@@ -275,12 +294,14 @@ impl Account {
     }
 
     /// Counts a send that was made while the account was quiet.
-    fn adopt(&self, known: Known) -> Option<state::Grant> {
+    fn adopt(&self, known: Known, sent_at: Instant) -> Option<state::Grant> {
         let shared = &self.shared;
         shared.quiet.store(false, Ordering::Relaxed);
         shared.with(|state, now, _| {
             let lane = state.lane(known.key, || known.name, now);
-            state.adopt(lane, shared.unasked.load(Ordering::Relaxed), now)
+            let pace = |least| shared.unasked.pace(least, now);
+            let sent_at = Tick::at(sent_at, shared.base);
+            state.adopt(lane, shared.unasked.sends(), pace, sent_at, now)
         })
     }
 
@@ -292,6 +313,7 @@ impl Account {
                 .until
                 .and_then(|until| self.shared.wall(until, self.shared.now())),
             remembered: refusal.remembered,
+            said: refusal.said,
         }
     }
 
@@ -314,10 +336,11 @@ impl Account {
     }
 }
 
-/// No configured limit. Nothing is slowed before the provider spoke of a limit; a refusal that states a delay then pauses its
-/// lane (for at most 60 s: a longer hint stops only the call that got it), headers and such refusals teach the rate, and
-/// retries have a budget. A refusal that states nothing holds nobody else: a built account meets it with a guess. No breaker,
-/// no quota hold: both can fail calls that would have gone well.
+/// No configured limit. Nothing is slowed before the provider mentions a limit. A refusal that states a delay then pauses its
+/// lane (for at most 60 s: a longer delay stops only the call that got it), and rates are learned from headers and from such
+/// refusals. A refusal that states no delay holds no other call, where a built account meets it with a guess. While nothing
+/// gets through, the [`CircuitBreaker`] makes calls wait; while many attempts fail, the [`RetryBudget`] slows retries. There
+/// is no quota hold, which can fail calls that would have succeeded. Different credentials have lanes of their own.
 impl Default for Account {
     fn default() -> Self {
         Self::builder().unbuilt().made()
@@ -341,8 +364,8 @@ fn wake(woken: Vec<Waker>) {
 enum Asking {
     Granted(state::Grant),
     Refused(state::Refusal),
-    /// It waits, until then at most.
-    Queued(Place, Option<Tick>),
+    /// It waits, until then at most; for what, and until when as far as is known.
+    Queued(Place, Option<Tick>, (WaitCause, Option<Tick>)),
 }
 
 /// Why a start was refused.
@@ -351,11 +374,13 @@ pub(crate) struct Refused {
     pub(crate) reason: StopReason,
     pub(crate) retry_at: Option<SystemTime>,
     pub(crate) remembered: Option<Arc<Remembered>>,
+    /// The last verdict on the lane's sends, while nothing gets through.
+    pub(crate) said: Option<Verdict>,
 }
 
 impl From<Refused> for RetryError {
     fn from(refused: Refused) -> Self {
-        Self::refused(refused.reason, refused.retry_at)
+        Self::refused(refused.reason, refused.retry_at, refused.said)
     }
 }
 

@@ -6,8 +6,10 @@ use std::time::Duration;
 use super::tick::Tick;
 
 /// After a pause the first start goes alone for a second, and each second may start twice as many as the one before, for so
-/// long: those that were kept waiting do not come back as one wave.
+/// long: those that were kept waiting do not come back as one wave. After two seconds without another pause it is four times
+/// as many.
 const RAMP: Duration = Duration::from_secs(7);
+const STEEPER: f64 = 2.0;
 
 /// Until when a lane is paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,7 +52,8 @@ impl Pause {
     #[inline]
     pub(crate) fn ramp(self, now: Tick) -> Option<f64> {
         let since = now.since(self.until.filter(|until| *until <= now)?);
-        (since < RAMP).then(|| 2f64.powf(since.as_secs_f64()))
+        let seconds = since.as_secs_f64();
+        (since < RAMP).then(|| 2f64.powf(seconds + (seconds - STEEPER).max(0.0)))
     }
 }
 
@@ -77,6 +80,22 @@ mod tests {
         assert!(pause.end(now + s(20)));
     }
 
+    /// A later and longer pause starts the way back anew.
+    #[test]
+    fn another_pause_starts_the_ramp_anew() {
+        let mut pause = Pause::default();
+        pause.extend(Tick::default() + s(10));
+        assert_eq!(pause.ramp(Tick::default() + s(12)), Some(4.0));
+        pause.extend(Tick::default() + s(14));
+        assert_eq!(pause.ramp(Tick::default() + s(13)), None);
+        assert_eq!(pause.ramp(Tick::default() + s(14)), Some(1.0));
+        // never slower than it was
+        let rates: Vec<_> = (140..210)
+            .map(|at| pause.ramp(Tick::default() + s(1) * at / 10).unwrap())
+            .collect();
+        assert!(rates.is_sorted() && rates[0] == 1.0, "{rates:?}");
+    }
+
     #[test]
     fn a_lane_comes_back_gradually() {
         let mut pause = Pause::default();
@@ -86,6 +105,6 @@ mod tests {
         let rates: Vec<_> = [9, 10, 11, 12, 16, 17]
             .map(|at| pause.ramp(Tick::default() + s(at)))
             .into();
-        assert_eq!(rates, [None, Some(1.0), Some(2.0), Some(4.0), Some(64.0), None]);
+        assert_eq!(rates, [None, Some(1.0), Some(2.0), Some(4.0), Some(1024.0), None]);
     }
 }

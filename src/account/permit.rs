@@ -1,15 +1,18 @@
 //! The right to one send. Whatever it holds is given back by dropping it, at whatever point that happens.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
+use super::breaker::Signal;
 use super::hold::Remembered;
 use super::lane::{Known, LaneName};
-use super::state::{Changes, Grant, Heard, Payment};
+use super::start::Priority;
+use super::state::{Changes, Cut, Grant, Heard};
 use super::sync::Ordering;
 use super::tick::Tick;
 use super::{Account, Asked, RequestLimit, Usage};
-use crate::classify::{Class, Verdict};
+use crate::classify::{Cause, Class, Verdict};
+use crate::outcome::StopReason;
 
 /// The right to one send, and the place in flight that goes with it. Drop it when the answer has been read to its end: what
 /// it reserved stays charged if nobody said what was used, since what is not known is not nothing.
@@ -36,7 +39,15 @@ impl Permit {
     pub fn report(&mut self, seen: &crate::Seen<'_>, verdict: Option<&Verdict>) {
         let quota = verdict.filter(|verdict| verdict.class() == Class::QuotaExhausted);
         let answer = quota.and_then(|verdict| Remembered::seen(seen, *verdict));
-        self.hear(verdict.copied(), RequestLimit::of(seen), answer.map(Arc::new));
+        // nothing came back, by whoever's limit
+        let unanswered = seen.status().is_none() && verdict.is_some_and(|verdict| verdict.cause() == Cause::Timeout);
+        let cut = if unanswered { Cut::ByCaller } else { Cut::No };
+        let evidence = Evidence {
+            signal: Signal::of(verdict, cut),
+            call: next_call(),
+            given_up: false,
+        };
+        self.hear(verdict.copied(), RequestLimit::of(seen), answer.map(Arc::new), evidence);
     }
 
     fn hear(
@@ -44,6 +55,7 @@ impl Permit {
         verdict: Option<Verdict>,
         requests: Option<RequestLimit>,
         answer: Option<Arc<Remembered>>,
+        evidence: Evidence,
     ) -> Changes {
         let (shared, grant) = (&self.account.shared, &mut self.grant);
         let unasked = shared.unasked_in_flight.load(Ordering::Relaxed);
@@ -52,6 +64,9 @@ impl Permit {
             requests,
             answer,
             unasked,
+            signal: evidence.signal,
+            call: evidence.call,
+            given_up: evidence.given_up,
         };
         shared.with(|state, now, woken| state.hear(grant, heard, now, woken))
     }
@@ -114,13 +129,13 @@ impl Admitted {
     }
 
     /// A provider has spoken to a quiet account: the send that it answered is counted after the fact.
-    pub(crate) fn adopt(&mut self, asked: &Asked<'_>) {
+    pub(crate) fn adopt(&mut self, asked: &Asked<'_>, sent_at: Instant) {
         if self.permit.is_some() {
             return;
         }
         let known = self.known.take();
         let known = known.map_or_else(|| self.account.know(asked), |known| *known);
-        if let Some(grant) = self.account.adopt(known) {
+        if let Some(grant) = self.account.adopt(known, sent_at) {
             self.permit = Some(Box::new(Permit::new(self.account.clone(), grant, asked.bytes())));
             self.account.shared.unasked_in_flight.fetch_sub(1, Ordering::Relaxed);
         }
@@ -137,9 +152,10 @@ impl Admitted {
         verdict: Option<Verdict>,
         requests: Option<RequestLimit>,
         answer: Option<Arc<Remembered>>,
+        evidence: Evidence,
     ) -> Changes {
         match &mut self.permit {
-            Some(permit) => permit.hear(verdict, requests, answer),
+            Some(permit) => permit.hear(verdict, requests, answer, evidence),
             None => Changes::new(),
         }
     }
@@ -160,20 +176,16 @@ impl Admitted {
 
     /// Is it the one that shows whether a circuit breaker may close?
     pub(crate) fn probes_breaker(&self) -> bool {
-        self.grant().is_some_and(|grant| grant.pass.is_probe())
+        self.grant().is_some_and(|grant| grant.token.is_probe())
     }
 
-    /// Pays for a retry after this send. `None` if the budget has none left.
-    pub(crate) fn pay_for_retry(&self, verdict: &Verdict) -> Option<Paid> {
+    /// How a retry after this send will stand to others, or why a call that fails fast ends here.
+    pub(crate) fn plan_retry(&self, verdict: &Verdict, fails_fast: bool) -> Result<Priority, StopReason> {
         let Some(grant) = self.grant() else {
-            return Some(Paid(None));
+            return Ok(Priority::PacedRetry);
         };
         let shared = &self.account.shared;
-        match shared.with(|state, now, _| state.pay_for_retry(grant, verdict, now)) {
-            Payment::Free => Some(Paid(None)),
-            Payment::Paid => Some(Paid(Some(Box::new((self.account.clone(), *grant))))),
-            Payment::Refused => None,
-        }
+        shared.with(|state, now, _| state.plan_retry(grant, verdict, fails_fast, now))
     }
 
     /// Must it be held until the body ends?
@@ -203,22 +215,19 @@ impl Drop for Admitted {
     }
 }
 
-/// What was paid for a retry; dropped before the retry is made, it is given back.
-#[derive(Debug)]
-pub(crate) struct Paid(Option<Box<(Account, Grant)>>);
-
-impl Paid {
-    /// The retry is made.
-    pub(crate) fn spend(mut self) {
-        self.0 = None;
-    }
+/// What a send tells beside its answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Evidence {
+    /// Whether anything gets through.
+    pub(crate) signal: Signal,
+    /// The call that it is of.
+    pub(crate) call: u64,
+    /// The call's time was over.
+    pub(crate) given_up: bool,
 }
 
-impl Drop for Paid {
-    fn drop(&mut self) {
-        if let Some(paid) = &self.0 {
-            let (account, grant) = &**paid;
-            account.shared.with(|state, now, _| state.refund_retry(grant, now));
-        }
-    }
+/// A number that no other call has: to tell the failures of one from those of many.
+pub(crate) fn next_call() -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
 }

@@ -6,7 +6,8 @@
 
 use std::task::Waker;
 
-use super::limits::{Load, Weights};
+use super::limits::Load;
+use super::start::StartRequest;
 use super::tick::Tick;
 
 /// A place in the queue; the stamp tells it from an earlier one that stood in the same slot.
@@ -30,15 +31,13 @@ impl Place {
 /// What is known of one that waits. There may be very many of them: each field counts.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    pub(crate) weights: Weights,
-    /// It cannot wait beyond this; [`Tick::NEVER`] if it can.
-    bound: Tick,
+    pub(crate) request: StartRequest,
+    pub(crate) joined: Tick,
     pub(crate) waker: Option<Waker>,
     order: u64,
     pub(crate) lane: u32,
     before: Link,
     behind: Link,
-    pub(crate) retry: bool,
     /// It was set aside, and has polled since: it is slow, and not gone.
     pub(crate) late: bool,
     stage: Stage,
@@ -55,16 +54,11 @@ enum Stage {
     SetAside,
 }
 
+#[cfg(test)]
 impl Waiter {
     /// Stands it in its line?
-    #[cfg(test)]
     pub(crate) fn is_queued(&self) -> bool {
         self.stage == Stage::Queued
-    }
-
-    #[inline]
-    pub(crate) fn bound(&self) -> Option<Tick> {
-        Some(self.bound).filter(|bound| *bound < Tick::NEVER)
     }
 }
 
@@ -214,27 +208,19 @@ impl<T> Waiters<T> {
 
     /// Joins the end of a line. `None` if there is no number left for one more.
     #[inline]
-    pub(crate) fn join(
-        &mut self,
-        line: &mut Line,
-        lane: u32,
-        weights: Weights,
-        bound: Option<Tick>,
-        retry: bool,
-    ) -> Option<Place> {
+    pub(crate) fn join(&mut self, line: &mut Line, lane: u32, request: StartRequest, now: Tick) -> Option<Place> {
         let slot = match self.free.get() {
             Some(free) => free,
             None => self.grow()?,
         };
         let waiter = Waiter {
-            weights,
-            bound: bound.unwrap_or(Tick::NEVER),
+            request,
+            joined: now,
             waker: None,
             order: self.next_order,
             lane,
             before: Link::to(line.tail),
             behind: Link::NONE,
-            retry,
             late: false,
             stage: Stage::Queued,
         };
@@ -254,7 +240,7 @@ impl<T> Waiters<T> {
             None => line.head = Some(slot),
         }
         line.tail = Some(slot);
-        line.load.add(weights);
+        line.load.add(request.weights);
         Some(place)
     }
 
@@ -269,27 +255,35 @@ impl<T> Waiters<T> {
         Some(first)
     }
 
-    /// The head of a line: its order among all, and what it waits for.
+    /// The head of a line: its order among all, and its place.
     #[inline]
-    pub(crate) fn head(&self, line: &Line) -> Option<(u64, &Waiter)> {
-        let waiter = self.waiter(line.head?)?;
-        Some((waiter.order, waiter))
+    pub(crate) fn head(&self, line: &Line) -> Option<(u64, Place, &Waiter)> {
+        self.at(line.head?)
     }
 
-    /// The place of the head of a line.
-    #[inline]
-    pub(crate) fn head_place(&self, line: &Line) -> Option<Place> {
-        let slot = line.head?;
-        let stamp = self.slot(slot)?.stamp();
-        Some(Place { slot, stamp })
+    /// The last of a line.
+    pub(crate) fn last(&self, line: &Line) -> Option<(u64, Place, &Waiter)> {
+        self.at(line.tail?)
     }
 
-    /// Takes the head out of its line, to be called; gives its waker.
+    fn at(&self, slot: u32) -> Option<(u64, Place, &Waiter)> {
+        match self.slot(slot)? {
+            Slot::Waiting { stamp, waiter } => Some((waiter.order, Place { slot, stamp: *stamp }, waiter)),
+            Slot::Free { .. } | Slot::Answered { .. } => None,
+        }
+    }
+
+    /// All of a line, in its order.
+    pub(crate) fn iter(&self, line: &Line) -> impl Iterator<Item = (u64, Place, &Waiter)> {
+        std::iter::successors(self.head(line), |(.., waiter)| self.at(waiter.behind.get()?))
+    }
+
+    /// Takes one out of its line, to be called; gives its waker.
     #[inline]
-    pub(crate) fn call_head(&mut self, line: &mut Line) -> Option<Waker> {
-        let head = line.head?;
-        self.unlink(line, head);
-        let waiter = self.waiter_mut(head)?;
+    pub(crate) fn call(&mut self, line: &mut Line, place: Place) -> Option<Waker> {
+        self.get(place)?;
+        self.unlink(line, place.slot);
+        let waiter = self.get_mut(place)?;
         waiter.stage = Stage::Called;
         waiter.waker.take()
     }
@@ -300,7 +294,7 @@ impl<T> Waiters<T> {
             && waiter.stage == Stage::Called
         {
             waiter.stage = Stage::SetAside;
-            line.load.take(waiter.weights);
+            line.load.take(waiter.request.weights);
             line.set_aside += 1;
         }
     }
@@ -311,7 +305,7 @@ impl<T> Waiters<T> {
         let Some(waiter) = self.get_mut(place) else {
             return false;
         };
-        let (order, weights) = (waiter.order, waiter.weights);
+        let (order, weights) = (waiter.order, waiter.request.weights);
         match std::mem::replace(&mut waiter.stage, Stage::Queued) {
             Stage::Queued => return false,
             Stage::Called => {}
@@ -337,9 +331,13 @@ impl<T> Waiters<T> {
         true
     }
 
-    /// Those between which one of this order stands in a line: near its head, since all that come back were called from there.
+    /// Those between which one of this order stands in a line: at its end, or near its head, since all that come back were
+    /// called from there.
     fn gap(&self, line: &Line, order: u64) -> (Option<u32>, Option<u32>) {
         let earlier = |slot: &u32| self.waiter(*slot).is_some_and(|waiter| waiter.order < order);
+        if let Some(last) = line.tail.filter(earlier) {
+            return (Some(last), None);
+        }
         let mut before = line.returned.filter(earlier);
         let mut behind = match before {
             Some(slot) => self.waiter(slot).and_then(|waiter| waiter.behind.get()),
@@ -352,12 +350,12 @@ impl<T> Waiters<T> {
         (before, behind)
     }
 
-    /// Takes the head out of its line and answers it; gives its waker.
+    /// Takes one out of its line and answers it; gives its waker.
     #[inline]
-    pub(crate) fn answer_head(&mut self, line: &mut Line, answer: T) -> Option<Waker> {
-        let head = line.head?;
-        self.leave_line(line, head);
-        self.answer(head, answer)
+    pub(crate) fn answer(&mut self, line: &mut Line, place: Place, answer: T) -> Option<Waker> {
+        self.get(place)?;
+        self.leave_line(line, place.slot);
+        self.settle(place.slot, answer)
     }
 
     /// Takes out of a line, and answers, all that match; gives their wakers.
@@ -374,12 +372,12 @@ impl<T> Waiters<T> {
             next = waiter.behind.get();
             if let Some(answer) = answer(waiter) {
                 self.leave_line(line, slot);
-                woken.extend(self.answer(slot, answer));
+                woken.extend(self.settle(slot, answer));
             }
         }
     }
 
-    fn answer(&mut self, slot: u32, answer: T) -> Option<Waker> {
+    fn settle(&mut self, slot: u32, answer: T) -> Option<Waker> {
         let slot = self.slot_mut(slot)?;
         let stamp = slot.stamp();
         match std::mem::replace(slot, Slot::Answered { stamp, answer }) {
@@ -391,7 +389,7 @@ impl<T> Waiters<T> {
     fn leave_line(&mut self, line: &mut Line, slot: u32) {
         self.unlink(line, slot);
         if let Some(waiter) = self.waiter(slot) {
-            line.load.take(waiter.weights);
+            line.load.take(waiter.request.weights);
         }
     }
 
@@ -415,7 +413,7 @@ impl<T> Waiters<T> {
         let Some(waiter) = self.get(place) else { return };
         match waiter.stage {
             Stage::Queued => self.leave_line(line, place.slot),
-            Stage::Called => line.load.take(waiter.weights),
+            Stage::Called => line.load.take(waiter.request.weights),
             Stage::SetAside => line.set_aside = line.set_aside.saturating_sub(1),
         }
         self.vacate(place.slot);
@@ -482,11 +480,13 @@ mod tests {
             for (number, step) in (0u64..).zip(steps) {
                 match step {
                     Step::Join => {
-                        let place = waiters.join(&mut line, 0, Weights::default(), None, false);
+                        let place = waiters.join(&mut line, 0, StartRequest::default(), Tick::default());
                         waiting.push_back((place.expect("there is room"), number));
                     }
                     Step::Answer => {
-                        waiters.answer_head(&mut line, number);
+                        if let Some((_, head, _)) = waiters.head(&line) {
+                            waiters.answer(&mut line, head, number);
+                        }
                         answered.extend(waiting.pop_front().map(|(place, _)| (place, number)));
                     }
                     Step::Leave(_) if waiting.is_empty() && answered.is_empty() => {}
@@ -510,7 +510,7 @@ mod tests {
                 let orders = waiting.iter().map(|(place, _)| waiters.get_mut(*place).map(|waiter| waiter.order));
                 let orders: Option<Vec<u64>> = orders.collect();
                 prop_assert!(orders.is_some_and(|orders| orders.is_sorted()));
-                let head = waiters.head_place(&line);
+                let head = waiters.head(&line).map(|(_, place, _)| place);
                 prop_assert_eq!(head, waiting.front().map(|(place, _)| *place));
                 if waiters.taken > 0 {
                     prop_assert!(gone.iter().all(|place| waiters.get_mut(*place).is_none()));

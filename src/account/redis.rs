@@ -43,9 +43,14 @@ const HORIZON_MICROS: u128 = super::lease::HORIZON.as_micros();
 /// process, whatever the number of its tasks; a few processes with an even load can be given a part of the rate each.
 ///
 /// **How large?** One call of a script for about a quarter of a second of a process's starts, and two a second from a process
-/// that waits for nothing (one in five seconds once it is idle): the smallest server is enough for hundreds of processes. A few kilobytes are kept. Nothing needs
-/// to survive a restart. Let it not evict keys (`maxmemory-policy noeviction`), and be near: a call that waits for nothing else
+/// that waits for nothing (one in five seconds once it is idle, ten a second while all its sends fail): the smallest server is
+/// enough for hundreds of processes. A few kilobytes are kept. Nothing needs to survive a restart. Let it not evict keys (`maxmemory-policy noeviction`), and be near: a call that waits for nothing else
 /// waits for one round trip.
+///
+/// **In an outage of the provider** all processes stop within a moment of the first that knows, or sooner: failures are counted
+/// over all of them, and a process whose own sends get through does not stop. One probe at a time is sent, by whichever
+/// process asks first; if its process dies, another follows a second after it should have come back. Once one gets through
+/// all processes start again, each with one call at a time at first.
 ///
 /// **When it is away** no call fails for that. What was lent is spent, then each process goes on alone at four fifths of its
 /// equal part of each rate ([`processes`](Self::processes) says how many there are at the least) and its part of those in
@@ -388,7 +393,15 @@ fn invocation<'a>(script: &'a Script, keys: &Keys, order: &Order) -> ::redis::Sc
     call.arg(facts.circuit.0.0)
         .arg(u8::from(circuit.open))
         .arg(micros(circuit.left))
-        .arg(circuit.openings);
+        .arg(micros(circuit.lasted))
+        .arg(micros(circuit.patience))
+        .arg(u8::from(circuit.silent))
+        .arg(u8::from(order.holds));
+    call.arg(order.row.failures)
+        .arg(order.row.calls)
+        .arg(micros(order.row.lasted))
+        // zero is never
+        .arg(order.succeeded.map_or(0, |ago| micros(ago).max(1)));
     call.arg(order.first_seat);
     for seats in [&order.given_up, &order.held] {
         call.arg(seats.len());

@@ -1,7 +1,7 @@
 //! All that one account knows, and what changes it: pure, with the time as an argument. Knows no future and no lock.
 //!
-//! A start is granted in one step: pause, hold, breaker, pace and permits are tested together at the moment of the start,
-//! and either everything is taken or nothing is.
+//! A start is granted in one step: pause, hold, breaker, budget, pace and permits are tested together when it is made, and
+//! either everything is taken or nothing is.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::breaker::{Breaker, Health, Pass, Position};
-use super::budget::Budget;
+use super::breaker::{self, Breaker, BreakerToken, CircuitBreaker, Gate, LaneView, Sent, Signal, Transition};
+use super::budget::{Budget, RetryBudget};
 use super::concurrency::Ceiling;
 use super::credit::Lead;
 use super::headers::RequestLimit;
@@ -24,10 +24,12 @@ use super::pace::Bucket;
 use super::pause::Pause;
 use super::queue::{Line, Place, Waiter, Waiters};
 use super::size::{Experience, Size, Sizes};
+use super::start::{Priority, StartRequest};
 use super::store::{Sharing, Tie};
 use super::tick::Tick;
 use super::usage::Usage;
 use crate::classify::{Cause, Class, Delivery, Scope, Verdict};
+use crate::observe::WaitCause;
 use crate::outcome::StopReason;
 use admission::{Calls, Driver};
 
@@ -37,7 +39,10 @@ pub(crate) struct Rules {
     pub(crate) limits: Limits,
     pub(crate) models: Vec<(String, Limits)>,
     pub(crate) slow_start: bool,
-    pub(crate) breaker: bool,
+    /// Whether headers and refusals change the pace and the concurrency.
+    pub(crate) learning: bool,
+    pub(crate) breaker: CircuitBreaker,
+    pub(crate) budget: RetryBudget,
     /// The longest pause that a lane is held in; beyond it calls fail at once.
     pub(crate) max_pause: Duration,
     /// A hint beyond this stops only the call that got it.
@@ -49,7 +54,7 @@ pub(crate) struct Rules {
     pub(crate) max_lanes: usize,
 }
 
-/// Something changed that somebody may want to know.
+/// A change that observers are told of.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Change {
     Paused { until: Tick },
@@ -74,8 +79,9 @@ pub(crate) struct Grant {
     pub(crate) generation: u32,
     pub(crate) weights: Weights,
     pub(crate) stamp: Stamp,
-    pub(crate) pass: Pass,
-    retry: bool,
+    pub(crate) token: BreakerToken,
+    /// It had to wait for its turn.
+    waited: bool,
     on_credit: bool,
     /// It was lent by the store, and takes this place there.
     lent: bool,
@@ -84,7 +90,7 @@ pub(crate) struct Grant {
     landed: bool,
 }
 
-/// The order among those that wait: retries first, then as they came.
+/// The order among waiters: retries first, then by arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank(bool, u64);
 
@@ -98,33 +104,54 @@ impl Rank {
 #[derive(Debug, Clone)]
 pub(crate) struct Refusal {
     pub(crate) reason: StopReason,
-    /// When it is worth to try again, if that is known.
+    /// When it is worth trying again, if that is known.
     pub(crate) until: Option<Tick>,
-    /// What the provider had said.
+    /// The remembered response, if a quota is held.
     pub(crate) remembered: Option<Arc<Remembered>>,
+    /// The last verdict on the lane's sends, while nothing gets through.
+    pub(crate) said: Option<Verdict>,
 }
 
 pub(crate) type Answer = Result<Grant, Refusal>;
 
-/// A learnt pace may grow while it is waited for: that is not done for longer without a look.
+/// How long the newest call goes first after a caller gave up before its turn. In order of arrival, each call would start
+/// when its caller is about to give up, and none would succeed.
+const OVERLOADED: Duration = Duration::from_secs(10);
+/// A wait shorter than this shows no overload.
+const WAITED: Duration = Duration::from_secs(1);
+
+/// A learned pace may grow while a call waits for it, so it is looked at again after this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// When a start fits.
 enum When {
     Now,
-    /// Then, and in between it is worth to look again.
-    At(Tick, Whose, Tick),
-    /// When something else happens.
+    At(Due),
+    /// After another event.
     Later(Whose),
     Never(Refusal),
+}
+
+/// When a start that must wait is due.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    /// As far as is known now.
+    at: Tick,
+    /// The part of it that is certain, since it was stated or configured: a call is refused for nothing else.
+    certain: Tick,
+    whose: Whose,
+    /// When to look again.
+    look: Tick,
 }
 
 /// Whose limit a start waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
-    /// The lane's own: others pass it by.
+    /// The lane's own: the calls of other lanes pass.
     Lane,
-    /// That of all lanes: whoever came later waits behind it, or what is heavy would never find enough at once.
+    /// The lane's retry budget: its fresh calls pass the retry, since their successes fill the budget.
+    Budget,
+    /// That of all lanes: later calls wait behind it, since a heavy call would otherwise never find enough at once.
     Account,
 }
 
@@ -144,11 +171,11 @@ pub(crate) struct State {
     lanes: Vec<Lane>,
     index: LaneMap<u32>,
     waiters: Waiters<Refusal>,
-    /// Lanes in which somebody waits, and was not set aside.
+    /// Lanes with waiters that are not set aside.
     busy: Vec<u32>,
-    /// Who was called to take a start.
+    /// The waiters that were called to take a start.
     calls: Calls,
-    /// Who looks after the time for those that wait.
+    /// The tasks that keep time for the waiters.
     drivers: Vec<Driver>,
     first_start: Option<Tick>,
     /// The pace of a cold pool.
@@ -247,73 +274,116 @@ impl State {
             bucket: None,
             pause: Pause::default(),
             hold: None,
-            breaker: Breaker::new(now),
-            budget: Budget::new(now),
+            breaker: Breaker::default(),
+            budget: Budget::new(&self.rules.budget, now),
             ceiling: Ceiling::new(None),
             retries: Line::default(),
             fresh: Line::default(),
             model,
             experience: Experience::default(),
             used_at: now,
+            looked_at: now,
+            overloaded_until: now,
             tie: self.sharing.as_ref().map(|_| Box::new(Tie::default())),
         }
     }
 
-    /// Does anybody wait? Those that were set aside are nobody's concern but their own.
+    /// Returns `true` if a call waits that is not set aside.
     #[inline]
     pub(crate) fn is_waited_for(&self) -> bool {
         !self.busy.is_empty()
     }
 
-    /// Grants a start at once, if nobody is ahead and it fits; else says why not. Those that came before, in whatever lane, go
-    /// first: `blocked` is what [`settle`](Self::settle) says of them.
+    /// Grants a start at once if it fits and no call is ahead; otherwise returns why not. Earlier calls, in whatever lane, go
+    /// first: `blocked` is the result of [`settle`](Self::settle).
     #[inline]
-    pub(crate) fn try_start(
-        &mut self,
-        lane: u32,
-        weights: Weights,
-        retry: bool,
-        bound: Option<Tick>,
-        blocked: Option<bool>,
-        now: Tick,
-    ) -> Ask {
+    pub(crate) fn try_start(&mut self, lane: u32, request: &StartRequest, blocked: Option<bool>, now: Tick) -> Ask {
         self.refresh(lane, now);
+        let retry = request.priority.is_retry();
         let ahead = self.lanes.get(lane as usize).map_or(Load::default(), |lane| {
-            if retry {
+            if lane.breaker.lets_pass(request.attempt_timeout()) {
+                Load::default()
+            } else if retry || now < lane.overloaded_until {
                 lane.retries.load()
             } else {
                 lane.retries.load().and(lane.fresh.load())
             }
         });
         let behind = ahead.starts > 0 || blocked.is_some_and(|by_retry| by_retry || !retry);
-        match self.when(lane, weights, ahead, now) {
+        match self.when(lane, request, ahead, now) {
             When::Now if !behind => {
-                let Some(grant) = self.grant(lane, weights, retry, now) else {
+                let Some(grant) = self.grant(lane, request, false, now) else {
                     return Ask::Refused(Refusal::lost());
                 };
-                self.made(&grant, now);
                 Ask::Granted(grant)
             }
             When::Never(refusal) => Ask::Refused(refusal),
-            When::At(at, ..) if bound.is_some_and(|bound| at > bound) => {
-                Ask::Refused(self.too_late(lane, Some(at), bound.unwrap_or(at), now))
+            When::At(due) if request.bound().is_some_and(|bound| due.certain > bound) => {
+                Ask::Refused(self.too_late(lane, request, Some(due.at), now))
             }
-            When::Now | When::Later(_) | When::At(..) => Ask::Wait,
+            When::Now | When::Later(_) | When::At(_) => Ask::Wait,
         }
     }
 
-    /// A start that would come after `bound`.
-    fn too_late(&self, lane: u32, at: Option<Tick>, bound: Tick, now: Tick) -> Refusal {
-        let pause = self.lanes.get(lane as usize).and_then(|lane| lane.pause.until(now));
-        let reason = match pause {
-            Some(until) if until > bound => StopReason::PausedPastDeadline,
-            _ => StopReason::QueuePastDeadline,
-        };
-        Refusal {
-            reason,
-            until: at.max(pause),
+    /// The refusal of a start that would come too late for its call: what it waits for, and until when.
+    #[cold]
+    fn too_late(&self, lane: u32, request: &StartRequest, at: Option<Tick>, now: Tick) -> Refusal {
+        let bound = request.bound().unwrap_or(now);
+        let mut refusal = Refusal {
+            reason: StopReason::QueuePastDeadline,
+            until: at,
             remembered: None,
+            said: None,
+        };
+        let Some(lane) = self.lanes.get(lane as usize) else {
+            return refusal;
+        };
+        let pause = lane.pause.until(now);
+        refusal.until = at.max(pause);
+        if pause.is_some_and(|until| until > bound) {
+            refusal.reason = StopReason::PausedPastDeadline;
+        } else if let Gate::Shut(until) = lane.breaker.gate(request.attempt_timeout(), now) {
+            refusal.reason = StopReason::CircuitOpen;
+            refusal.until = refusal.until.or(Some(until)).filter(|until| *until < Tick::NEVER);
+            refusal.said = lane.breaker.last();
+        } else if request.priority == Priority::Retry && self.budget_ready_at(lane, now) > now {
+            refusal.reason = StopReason::RetryBudgetEmpty;
         }
+        refusal
+    }
+
+    /// What a start waits for, and until when, as far as is known.
+    #[cold]
+    pub(crate) fn wait_cause(&self, lane: u32, request: &StartRequest, now: Tick) -> (WaitCause, Option<Tick>) {
+        let at = match self.when(lane, request, Load::default(), now) {
+            When::At(due) => Some(due.at),
+            When::Later(_) => None,
+            When::Now | When::Never(_) => return (WaitCause::Queue, None),
+        };
+        let Some(lane) = self.lanes.get(lane as usize) else {
+            return (WaitCause::Queue, None);
+        };
+        let cause = if lane.pause.until(now).is_some() {
+            WaitCause::Pause
+        } else if matches!(lane.breaker.gate(request.attempt_timeout(), now), Gate::Shut(_)) {
+            WaitCause::CircuitBreaker
+        } else if request.priority == Priority::Retry && self.budget_ready_at(lane, now) > now {
+            WaitCause::RetryBudget
+        } else if at.is_some() {
+            WaitCause::Pace
+        } else {
+            WaitCause::Concurrency
+        };
+        (cause, at)
+    }
+
+    /// When the lane's budget lets the next retry start.
+    #[inline]
+    fn budget_ready_at(&self, lane: &Lane, now: Tick) -> Tick {
+        if lane.breaker.paces() {
+            return Tick::default();
+        }
+        lane.budget.ready_at(&self.rules.budget, lane.retries.len(), now)
     }
 
     /// Brings what a lane knows up to the present.
@@ -325,6 +395,11 @@ impl State {
             return;
         };
         lane.rate.tick(lane.waiting() > 0, now);
+        let was_barren = lane.breaker.is_barren();
+        let _ = lane.breaker.tick(lane.waiting(), now);
+        if let Some(sharing) = self.sharing.as_mut().filter(|_| was_barren) {
+            sharing.due |= lane.survived(now) && sharing.away.is_none();
+        }
         if lane.ceiling.learnt().is_some() {
             lane.ceiling.tick(lane.beside(), now);
         }
@@ -353,11 +428,11 @@ impl State {
         }
     }
 
-    /// When a start fits, behind others. What was learnt may change before it is their turn: only what is configured is
-    /// known of the time that they take.
-    // what it gives is large, and most of it never made
+    /// When a start fits behind others. What was learned may change before their turn, so only configured limits tell how long
+    /// they take.
+    // the result is large, and most of it is never made
     #[inline(always)]
-    fn when(&self, lane: u32, weights: Weights, ahead: Load, now: Tick) -> When {
+    fn when(&self, lane: u32, request: &StartRequest, ahead: Load, now: Tick) -> When {
         let Some(lane) = self.lanes.get(lane as usize) else {
             return When::Never(Refusal::lost());
         };
@@ -366,6 +441,7 @@ impl State {
                 reason,
                 until,
                 remembered,
+                said: None,
             })
         };
         if let Some(hold) = &lane.hold
@@ -373,40 +449,58 @@ impl State {
         {
             return never(StopReason::QuotaExhausted, Some(until), Some(Arc::clone(&hold.answer)));
         }
-        if self.rules.breaker
-            && let Some(until) = lane.breaker.shut_until(now)
-        {
-            return never(StopReason::CircuitOpen, Some(until), None);
-        }
         let pause = lane.pause.until(now);
-        if let Some(until) = pause.filter(|until| until.since(now) > self.rules.max_pause) {
-            return never(StopReason::PausedPastDeadline, Some(until), None);
+        if let Some(until) = pause {
+            let longest = request.patience().unwrap_or(Duration::MAX).min(self.rules.max_pause);
+            if until.since(now) > longest {
+                return never(StopReason::PausedPastDeadline, Some(until), None);
+            }
         }
-        if self.lends(lane, weights, now) {
-            return self.when_lent(lane, weights, ahead, now);
+        if !(lane.breaker.is_calm() && request.priority != Priority::Retry)
+            && let Some(held) = self.held_by_weather(lane, request, pause, now)
+        {
+            return held;
+        }
+        let weights = request.weights;
+        let probes = lane.must_be_lent_its_probe(request, now);
+        if self.lends(lane, weights, probes, now) {
+            return self.when_lent(lane, weights, probes, ahead, now);
         }
         let model = lane.model.and_then(|model| self.models.get(model));
         let lead = lane.lead(now);
-        let mut of_lane = pause.unwrap_or_default().max(lane.rate.not_before(now));
-        if let Some(bucket) = &lane.bucket {
-            of_lane = of_lane.max(bucket.ready_at(1.0));
-        }
+        let mut stated = pause.unwrap_or_default().max(lane.rate.not_before(now));
         if let Some(model) = model {
-            of_lane = of_lane.max(model.counters.ready_at(weights, ahead, lead, now));
+            stated = stated.max(model.counters.ready_at(weights, ahead, lead, now));
         }
+        let paced = lane
+            .bucket
+            .as_ref()
+            .map_or(Tick::default(), |bucket| bucket.ready_at(1.0));
         let mut of_account = self.counters.ready_at(weights, ahead, lead, now);
         if let Some(ramp) = &self.ramp {
             of_account = of_account.max(ramp.ready_at(1.0));
         }
+        let of_lane = stated.max(paced);
         if of_lane > now {
             let look = of_lane.min(pause.unwrap_or(now) + LOOK_AGAIN);
-            return When::At(of_lane.max(of_account), Whose::Lane, look.max(of_account));
+            let certain = if lane.rate.is_certain() { of_lane } else { stated };
+            return When::At(Due {
+                at: of_lane.max(of_account),
+                certain: certain.max(of_account),
+                whose: Whose::Lane,
+                look: look.max(of_account),
+            });
         }
         if !(lane.ceiling.has_room() && model.is_none_or(|model| model.ceiling.has_room())) {
             return When::Later(Whose::Lane);
         }
         if of_account > now {
-            return When::At(of_account, Whose::Account, of_account);
+            return When::At(Due {
+                at: of_account,
+                certain: of_account,
+                whose: Whose::Account,
+                look: of_account,
+            });
         }
         if !self.ceiling.has_room() {
             return When::Later(Whose::Account);
@@ -414,10 +508,43 @@ impl State {
         When::Now
     }
 
-    /// Takes all that a start takes.
+    /// The waits without a known end: for an open breaker, and for an empty budget. With `fail_fast` they are refusals.
+    #[cold]
+    fn held_by_weather(&self, lane: &Lane, request: &StartRequest, pause: Option<Tick>, now: Tick) -> Option<When> {
+        let (reason, at, whose) = match lane.breaker.gate(request.attempt_timeout(), now) {
+            Gate::Shut(at) => (StopReason::CircuitOpen, at, Whose::Lane),
+            Gate::Open | Gate::Probe if request.priority != Priority::Retry => return None,
+            Gate::Open | Gate::Probe => match self.budget_ready_at(lane, now) {
+                at if at > now => (StopReason::RetryBudgetEmpty, at, Whose::Budget),
+                _ => return None,
+            },
+        };
+        let until = Some(at).filter(|at| *at < Tick::NEVER);
+        if request.fails_fast {
+            return Some(When::Never(Refusal {
+                reason,
+                until,
+                remembered: None,
+                said: lane.breaker.last(),
+            }));
+        }
+        let certain = pause.unwrap_or_default();
+        Some(until.map_or(When::Later(whose), |at| {
+            When::At(Due {
+                at: at.max(certain),
+                certain,
+                whose,
+                look: at,
+            })
+        }))
+    }
+
+    /// Takes everything that a start takes.
     #[inline]
-    fn grant(&mut self, slot: u32, weights: Weights, retry: bool, now: Tick) -> Option<Grant> {
-        let (lent, seat) = self.spend(slot, weights, now);
+    fn grant(&mut self, slot: u32, request: &StartRequest, waited: bool, now: Tick) -> Option<Grant> {
+        let weights = request.weights;
+        let (lent, seat) = self.spend(slot, request, now);
+        let settings = &self.rules.budget;
         let lane = self.lanes.get_mut(slot as usize)?;
         let on_credit = lane.lead(now) == Lead::Beside;
         if let Some(bucket) = &mut lane.bucket {
@@ -429,13 +556,17 @@ impl State {
         if let Some(hold) = &mut lane.hold {
             hold.probe(stamp, now);
         }
+        let paid = request.priority == Priority::Retry && settings.on && !lane.breaker.paces();
+        if paid {
+            lane.budget.withdraw(settings, lane.retries.len(), now);
+        }
         let grant = Grant {
             lane: slot,
             generation: lane.generation,
             weights,
             stamp,
-            pass: lane.breaker.pass(now),
-            retry,
+            token: lane.breaker.start(stamp, request.attempt_timeout(), now),
+            waited,
             on_credit,
             lent,
             seat,
@@ -454,17 +585,7 @@ impl State {
         Some(grant)
     }
 
-    /// A start that was granted has reached its caller.
-    #[inline]
-    fn made(&mut self, grant: &Grant, now: Tick) {
-        if !grant.retry
-            && let Some(lane) = self.granted(grant)
-        {
-            lane.budget.deposit(now);
-        }
-    }
-
-    /// The lane that a grant was for, unless another one stands there by now.
+    /// The lane of a grant, unless its slot has been given to another lane.
     #[inline]
     fn granted(&mut self, grant: &Grant) -> Option<&mut Lane> {
         self.lanes
@@ -474,24 +595,26 @@ impl State {
 
     /// A request is over.
     pub(crate) fn finish(&mut self, grant: &Grant, now: Tick, woken: &mut Vec<Waker>) {
-        self.let_go(grant);
+        self.let_go(grant, now);
         self.settle(now, woken);
     }
 
-    /// The same where that concerns nobody who waits; false if somebody does, and nothing was done.
+    /// The same while no call waits. Returns `false`, and does nothing, if one does.
     #[inline]
     pub(crate) fn finish_alone(&mut self, grant: &Grant) -> bool {
         let alone = !self.is_waited_for();
         if alone {
-            self.let_go(grant);
+            // no call waits for the time of the next probe
+            self.let_go(grant, grant.stamp.at());
         }
         alone
     }
 
     #[inline]
-    fn let_go(&mut self, grant: &Grant) {
+    fn let_go(&mut self, grant: &Grant, now: Tick) {
         if let Some(lane) = self.granted(grant) {
-            lane.breaker.give_back(grant.pass);
+            lane.is_told_of_a_probe(grant);
+            lane.breaker.release(grant.token, grant.stamp, now);
             if let Some(hold) = lane.hold.as_mut().filter(|hold| hold.is_probed_by(grant.stamp)) {
                 hold.give_back();
             }
@@ -535,31 +658,36 @@ impl State {
     }
 }
 
-/// What an attempt's answer, or the lack of one, says.
+/// The result of an attempt, as the account records it.
 #[derive(Debug, Clone)]
 pub(crate) struct Heard {
     pub(crate) verdict: Option<Verdict>,
-    /// What its headers say of the limit on requests.
+    /// What its headers say about the limit on requests.
     pub(crate) requests: Option<RequestLimit>,
-    /// The answer, should calls be answered with it.
+    /// The response, in case a quota hold is to repeat it.
     pub(crate) answer: Option<Arc<Remembered>>,
-    /// Requests in flight that nobody was asked for.
+    /// Requests in flight for which the account was not asked.
     pub(crate) unasked: u32,
+    /// The breaker's evidence, and the call that it is from.
+    pub(crate) signal: Signal,
+    pub(crate) call: u64,
+    /// Its caller's total deadline cut it.
+    pub(crate) given_up: bool,
 }
 
 impl State {
-    /// Hears what came of an attempt.
+    /// Records the result of an attempt.
     pub(crate) fn hear(&mut self, grant: &mut Grant, heard: Heard, now: Tick, woken: &mut Vec<Waker>) -> Changes {
         let mut changes = Changes::new();
         let (longest, quota_hold) = (self.rules.longest_shared_hint, self.rules.quota_hold);
-        let guesses = self.rules.guesses;
-        let breaker = self.rules.breaker;
+        let (guesses, learning) = (self.rules.guesses, self.rules.learning);
+        let (settings, budget) = (self.rules.breaker, self.rules.budget);
         let processes = self.sharing.as_ref().map_or(1, |sharing| sharing.processes());
         let (cause, scope) = heard.verdict.map_or((Cause::Other, Scope::Unknown), |verdict| {
             (verdict.cause(), verdict.scope())
         });
         if (cause, scope) == (Cause::RateLimited, Scope::Concurrency) && !grant.landed {
-            // the provider has not let it in
+            // the provider did not accept it
             grant.landed = true;
             self.land(grant);
             if grant.is_told() {
@@ -569,12 +697,43 @@ impl State {
         let Some(lane) = self.granted(grant) else {
             return changes;
         };
-        lane.rate.answered(grant.stamp, heard.requests, now);
+        let barren = lane.breaker.is_barren();
+        let sent = Sent {
+            token: grant.token,
+            stamp: grant.stamp,
+            call: heard.call,
+        };
+        let view = LaneView {
+            settings: &settings,
+            waiting: lane.waiting_everywhere(),
+            verdict: heard.verdict,
+        };
+        let transition = lane.breaker.record(sent, heard.signal, view, now);
+        if transition == Some(Transition::Opened) {
+            lane.rate.outage(now);
+        }
+        if lane.breaker.paces() {
+            lane.rate.interrupted(now);
+        }
+        if heard.given_up && grant.waited {
+            lane.overloaded_until = now + OVERLOADED;
+        }
+        if heard.signal == Signal::Success {
+            let retries = lane.retries.len();
+            lane.budget.deposit(&budget, retries, now);
+            lane.rate.succeeded(grant.stamp);
+            if let Some(tie) = &mut lane.tie {
+                tie.succeeded_at = tie.succeeded_at.max(Some(grant.stamp.at()));
+            }
+        }
+        if learning {
+            lane.rate.answered(grant.stamp, heard.requests, now);
+        }
         if heard.verdict.is_none() {
             if lane.pause.end(now) {
                 changes.push((grant.lane, Change::Resumed));
             }
-            // one that was on its way when the quota ran out says nothing of it
+            // a send that was in flight when the quota ran out shows nothing about it
             if lane.hold.take_if(|hold| hold.is_probed_by(grant.stamp)).is_some() {
                 changes.push((grant.lane, Change::QuotaReleased));
             }
@@ -585,10 +744,13 @@ impl State {
             let pause = match (verdict.class(), verdict.cause(), verdict.scope()) {
                 (Class::Retryable, Cause::RateLimited, Scope::Concurrency) => {
                     let beside = lane.elsewhere(processes);
-                    lane.ceiling.refused(heard.unasked.saturating_add(beside), now);
+                    if learning {
+                        lane.ceiling.refused(heard.unasked.saturating_add(beside), now);
+                    }
                     hint
                 }
-                // it is waited for by the one that got it, and teaches the others nothing
+                (Class::Retryable, Cause::RateLimited, _) if !learning => hint,
+                // its own call waits for it, and the others learn nothing from it
                 (Class::Retryable, Cause::RateLimited, _) if hint.is_none() && !guesses && lane.rate.is_free() => None,
                 (Class::Retryable, Cause::RateLimited, Scope::Growth) => {
                     lane.rate.slow_down(now);
@@ -599,10 +761,10 @@ impl State {
                 }
                 (Class::Retryable, Cause::RateLimited, _) if hint.is_some_and(|hint| hint > longest) => None,
                 (Class::Retryable, Cause::RateLimited, _) => {
-                    let own = lane.rate.refused(grant.stamp, hint, now);
+                    let own = lane.rate.refused(grant.stamp, hint, barren, now);
                     hint.or(own.filter(|_| guesses))
                 }
-                // a conflict is about one thing, and no matter of the lane
+                // a conflict concerns one resource, not the lane
                 (Class::Retryable, cause, _) if cause != Cause::Conflict && verdict.delivery() == Delivery::Refused => {
                     hint
                 }
@@ -625,24 +787,18 @@ impl State {
                 paused = Some(now + pause);
             }
         }
-        if breaker && lane.breaker.hear(grant.pass, health(heard.verdict.as_ref()), now) {
-            changes.push((
-                grant.lane,
-                match lane.breaker.position(now) {
-                    Position::Open(until) => Change::BreakerOpened { until },
-                    Position::Closed | Position::HalfOpen { .. } => Change::BreakerClosed,
-                },
-            ));
-        }
-        let opened_or_closed = |change: &Change| matches!(change, Change::BreakerOpened { .. } | Change::BreakerClosed);
-        let circuit_changed = changes.iter().any(|(_, change)| opened_or_closed(change));
-        changes.extend(lane.news().map(|change| (grant.lane, change)));
-        if let Some(tie) = lane.tie.as_mut().filter(|_| !changes.is_empty()) {
-            tie.news = true;
-            tie.circuit_changed |= circuit_changed;
+        changes.extend(lane.news(now).map(|change| (grant.lane, change)));
+        // the first of a row is listened for at once
+        let row_begins = !barren && lane.breaker.is_barren();
+        let has_news = !changes.is_empty() || lane.has_circuit_news();
+        if let Some(tie) = &mut lane.tie {
+            tie.news |= has_news;
+            if transition == Some(Transition::Opened) {
+                tie.return_starts();
+            }
         }
         if let Some(sharing) = &mut self.sharing {
-            sharing.due |= !changes.is_empty();
+            sharing.due |= has_news || row_begins;
             if std::mem::take(&mut sharing.untold) {
                 let change = if sharing.away.is_some() {
                     Change::StoreLost
@@ -653,37 +809,36 @@ impl State {
             }
         }
         if let Some(until) = paused {
-            self.turn_away(grant.lane, until, woken);
+            self.turn_away(grant.lane, until, now, woken);
         }
         self.settle(now, woken);
         changes
     }
 
-    /// Pays for a retry: nothing where the account itself makes it wait its turn, else one from the budget.
-    pub(crate) fn pay_for_retry(&mut self, grant: &Grant, verdict: &Verdict, now: Tick) -> Payment {
+    /// The priority of a retry after this send, or the reason for which a call that fails fast ends here.
+    pub(crate) fn plan_retry(
+        &mut self,
+        grant: &Grant,
+        verdict: &Verdict,
+        fails_fast: bool,
+        now: Tick,
+    ) -> Result<Priority, StopReason> {
         self.refresh(grant.lane, now);
-        let Some(lane) = self.granted(grant) else {
-            return Payment::Free;
+        let Some(lane) = self.lanes.get(grant.lane as usize) else {
+            return Ok(Priority::PacedRetry);
         };
-        if verdict.cause() == Cause::RateLimited && (lane.pause.until(now).is_some() || lane.bucket.is_some()) {
-            Payment::Free
-        } else if lane.budget.withdraw(now) {
-            Payment::Paid
-        } else {
-            Payment::Refused
-        }
-    }
-
-    /// A retry that was paid for was not made.
-    pub(crate) fn refund_retry(&mut self, grant: &Grant, now: Tick) {
-        if let Some(lane) = self.granted(grant) {
-            lane.budget.refund(now);
+        let paced = verdict.cause() == Cause::RateLimited && (lane.pause.until(now).is_some() || lane.bucket.is_some());
+        match lane.breaker.gate(None, now) {
+            Gate::Shut(_) if fails_fast => Err(StopReason::CircuitOpen),
+            _ if paced => Ok(Priority::PacedRetry),
+            _ if fails_fast && self.budget_ready_at(lane, now) > now => Err(StopReason::RetryBudgetEmpty),
+            _ => Ok(Priority::Retry),
         }
     }
 }
 
 impl State {
-    /// What a start of this size will take.
+    /// The weights of a start of this size.
     pub(crate) fn weigh(&self, lane: u32, size: &Size, sizes: &Sizes) -> Weights {
         let Some(lane) = self.lanes.get(lane as usize) else {
             return Weights::default();
@@ -694,7 +849,7 @@ impl State {
         lane.experience.weigh(size, sizes, capacity.unwrap_or(f64::INFINITY))
     }
 
-    /// An answer has said what it took.
+    /// Records the usage that a response stated.
     pub(crate) fn settle_usage(
         &mut self,
         grant: &Grant,
@@ -709,21 +864,27 @@ impl State {
         self.correct(grant, over, now, woken);
     }
 
-    /// Counts a send that was made without asking, one of so many: it takes nothing, and is earlier than whatever has been
-    /// learnt in the meantime.
-    pub(crate) fn adopt(&mut self, slot: u32, unasked: u64, now: Tick) -> Option<Grant> {
+    /// Counts a send that was made without asking, one of `unasked`. It takes nothing, and is older than anything learned
+    /// since.
+    pub(crate) fn adopt(
+        &mut self,
+        slot: u32,
+        unasked: u64,
+        pace: impl Fn(f64) -> Option<f64>,
+        sent_at: Tick,
+        now: Tick,
+    ) -> Option<Grant> {
         let lane = self.lanes.get_mut(slot as usize)?;
-        let stamp = lane.rate.adopt(unasked, now);
+        let stamp = lane.rate.adopt(unasked, pace, sent_at);
         lane.used_at = now;
-        lane.budget.deposit(now);
         lane.ceiling.enter();
         let grant = Grant {
             lane: slot,
             generation: lane.generation,
             weights: Weights::default(),
             stamp,
-            pass: Pass::EARLY,
-            retry: false,
+            token: BreakerToken::EARLY,
+            waited: false,
             on_credit: false,
             lent: false,
             seat: None,
@@ -737,7 +898,7 @@ impl State {
         Some(grant)
     }
 
-    /// Is there a limit on what is in flight that this start counts towards?
+    /// Returns `true` if this start counts towards a limit on requests in flight.
     pub(crate) fn has_ceiling(&self, grant: &Grant) -> bool {
         let lane = self.lanes.get(grant.lane as usize);
         let model = lane.and_then(|lane| self.models.get(lane.model?));
@@ -750,17 +911,21 @@ impl State {
         self.lanes.get(grant.lane as usize).map(|lane| lane.name.clone())
     }
 
+    pub(super) fn retries_left(&self, lane: &Lane, now: Tick) -> f64 {
+        lane.budget.left(&self.rules.budget, lane.retries.len(), now)
+    }
+
     pub(super) fn lanes(&self) -> impl Iterator<Item = &Lane> {
         self.lanes.iter()
     }
 
-    /// What is in flight, and what may be.
+    /// The requests in flight, and their limit.
     pub(super) fn flight(&self) -> (u32, Option<u32>) {
         (self.ceiling.in_flight(), self.ceiling.limit())
     }
 }
 
-/// Does such a refusal meet every call of the lane? One that depends on the size of the request does not.
+/// Returns `true` if such a refusal concerns every call of the lane; one that depends on the size of the request does not.
 fn is_held(cause: Cause, scope: Scope) -> bool {
     matches!(
         cause,
@@ -768,45 +933,67 @@ fn is_held(cause: Cause, scope: Scope) -> bool {
     ) && !matches!(scope, Scope::InputTokens | Scope::OutputTokens | Scope::Tokens)
 }
 
-fn health(verdict: Option<&Verdict>) -> Health {
-    match verdict {
-        Some(verdict) if verdict.class() == Class::Retryable => match verdict.cause() {
-            Cause::RateLimited | Cause::Conflict => Health::Silent,
-            _ => Health::Ill,
-        },
-        _ => Health::Well,
+/// The limit that cut an attempt before its response, if one did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    No,
+    /// By the call's own attempt timeout.
+    AtAttempt(Duration),
+    /// By another limit of its caller.
+    ByCaller,
+}
+
+impl Signal {
+    /// The breaker's evidence in a verdict.
+    pub(crate) fn of(verdict: Option<&Verdict>, cut: Cut) -> Self {
+        let Some(verdict) = verdict else {
+            return Self::Success;
+        };
+        let passes_by_itself = matches!(
+            verdict.cause(),
+            Cause::RateLimited
+                | Cause::Overloaded
+                | Cause::ServerError
+                | Cause::Timeout
+                | Cause::Connect
+                | Cause::Reset
+        );
+        match (cut, verdict.class(), verdict.cause()) {
+            (Cut::AtAttempt(limit), ..) => Self::Silence(limit),
+            (Cut::ByCaller, ..) | (_, _, Cause::Conflict) => Self::Neutral,
+            (_, Class::Retryable, Cause::RateLimited) if verdict.scope() == Scope::Concurrency => Self::Neutral,
+            (_, Class::Retryable, _) if verdict.server_delay().is_some_and(|delay| !delay.duration().is_zero()) => {
+                Self::Refusal
+            }
+            (_, Class::Retryable, _) => Self::Failure,
+            // permanent only by the server's word, which concerns this one request
+            (_, Class::Permanent, _) if passes_by_itself => Self::Neutral,
+            (_, Class::Permanent | Class::QuotaExhausted, _) => Self::Success,
+        }
     }
 }
 
-/// What became of the payment for a retry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Payment {
-    Free,
-    Paid,
-    /// There is nothing left to pay with.
-    Refused,
-}
-
-/// What a call that asks for a start gets.
+/// The reply to a call that asks for a start.
 pub(crate) enum Ask {
     Granted(Grant),
     Refused(Refusal),
     Wait,
 }
 
-/// What one that waits gets when it asks again.
+/// The reply to a waiter that polls.
 pub(crate) enum Polled {
     Answered(Answer),
     Wait,
 }
 
 impl Refusal {
-    /// The account has lost sight of a call. It cannot happen; if it does, the call ends instead of waiting for ever.
+    /// The account does not know the call. That cannot happen; if it does, the call ends instead of waiting for ever.
     pub(crate) fn lost() -> Self {
         Self {
             reason: StopReason::Cancelled,
             until: None,
             remembered: None,
+            said: None,
         }
     }
 }

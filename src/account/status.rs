@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::breaker::Position;
+use super::breaker::BreakerState;
 use super::state::State;
 use super::tick::Tick;
 
@@ -63,25 +63,27 @@ pub struct LaneStatus {
     pub paused_until: Option<SystemTime>,
     /// Until when calls are answered from memory, because a quota is used up.
     pub held_until: Option<SystemTime>,
-    /// Where the circuit breaker stands.
+    /// The state of the circuit breaker.
     pub breaker: BreakerStatus,
-    /// Retries that the budget still allows.
+    /// When the next probe may be sent, while the circuit breaker is open and no probe is in flight.
+    pub next_probe_at: Option<SystemTime>,
+    /// The number of retries that the budget allows to start now.
     pub retries_left: f64,
     /// For how long nothing was sent.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serial::seconds"))]
     pub idle: Duration,
 }
 
-/// Where a circuit breaker stands.
+/// The state of a circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum BreakerStatus {
-    /// All pass.
+    /// All calls may start.
     Closed,
-    /// None pass.
+    /// No call may start before the next probe.
     Open,
-    /// One probe passes, or is on its way.
+    /// A probe may start or is in flight, or starts resume step by step.
     HalfOpen,
 }
 
@@ -97,12 +99,16 @@ impl State {
             starts_per_minute: lane.bucket.map(|bucket| bucket.rate() * 60.0),
             paused_until: lane.pause.until(now).and_then(&wall),
             held_until: lane.hold.as_ref().and_then(|hold| hold.held_until(now)).and_then(&wall),
-            breaker: match lane.breaker.position(now) {
-                Position::Closed => BreakerStatus::Closed,
-                Position::Open(_) => BreakerStatus::Open,
-                Position::HalfOpen { .. } => BreakerStatus::HalfOpen,
+            next_probe_at: match lane.breaker.state(now) {
+                BreakerState::Open(until) => wall(until),
+                BreakerState::Closed | BreakerState::HalfOpen => None,
             },
-            retries_left: lane.budget.left(now),
+            breaker: match lane.breaker.state(now) {
+                BreakerState::Closed => BreakerStatus::Closed,
+                BreakerState::Open(_) => BreakerStatus::Open,
+                BreakerState::HalfOpen => BreakerStatus::HalfOpen,
+            },
+            retries_left: self.retries_left(lane, now),
             idle: now.since(lane.used_at),
         });
         AccountStatus {

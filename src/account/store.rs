@@ -57,7 +57,20 @@ pub(crate) struct Learnt {
 pub(crate) struct Circuit {
     pub(crate) open: bool,
     pub(crate) left: Duration,
-    pub(crate) openings: u32,
+    /// How long the outage has lasted so far.
+    pub(crate) lasted: Duration,
+    /// How long a probe is waited for, and whether it is then known to be one that says nothing.
+    pub(crate) patience: Duration,
+    pub(crate) silent: bool,
+}
+
+/// Failures in a row, with no success between them: how many, of how many calls, and for how long. One process's share of
+/// it goes to the store as what has been added since, and the sum over all comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct RowEvidence {
+    pub(crate) failures: u32,
+    pub(crate) calls: u32,
+    pub(crate) lasted: Duration,
 }
 
 /// What is known of a lane, each with the version of it: the newer one counts, wherever it comes from.
@@ -89,6 +102,11 @@ pub(crate) struct Order {
     pub(crate) settled: Weights,
     pub(crate) unused: u32,
     pub(crate) facts: Facts,
+    /// It keeps to an open circuit: the starts that it wants are probes.
+    pub(crate) holds: bool,
+    pub(crate) row: RowEvidence,
+    /// How long ago the last send that got through was made.
+    pub(crate) succeeded: Option<Duration>,
     pub(crate) first_seat: u32,
     pub(crate) given_up: Vec<Seat>,
     pub(crate) held: Vec<Seat>,
@@ -124,6 +142,10 @@ pub(crate) struct Reply {
     pub(crate) probe: bool,
     pub(crate) charged: Duration,
     pub(crate) facts: Facts,
+    /// The failures of all processes together.
+    pub(crate) row: RowEvidence,
+    /// Processes in which calls wait for an open circuit.
+    pub(crate) held: u32,
     pub(crate) in_flight: u32,
     pub(crate) slots: Vec<Duration>,
 }
@@ -168,8 +190,16 @@ impl Reply {
         let circuit = Circuit {
             open: next()? == "1",
             left: span(next()?)?,
-            openings: next()?.parse().ok()?,
+            lasted: span(next()?)?,
+            patience: span(next()?)?,
+            silent: next()? == "1",
         };
+        let row = RowEvidence {
+            failures: next()?.parse().ok()?,
+            calls: next()?.parse().ok()?,
+            lasted: span(next()?)?,
+        };
+        let held = next()?.parse().ok()?;
         let (in_flight, slots) = (next()?.parse().ok()?, next()?);
         let slots = slots.split(',').filter(|due| !due.is_empty()).map(span);
         Some(Self {
@@ -184,6 +214,8 @@ impl Reply {
                 ceiling: (ceiling_version, ceiling),
                 circuit: (circuit_version, circuit),
             },
+            row,
+            held,
             in_flight,
             slots: slots.collect::<Option<_>>()?,
         })
@@ -196,7 +228,18 @@ pub(crate) struct Tie {
     pub(crate) lease: Lease,
     /// What has been told, or heard, last.
     pub(crate) facts: Facts,
+    /// Where the breaker stood when that was told or heard.
+    pub(crate) mark: Option<Tick>,
+    /// It has changed, though its mark has not.
     pub(crate) circuit_changed: bool,
+    /// The store has lent the probe.
+    pub(crate) may_probe: bool,
+    /// Processes in which calls wait for the open circuit, this one included.
+    pub(crate) held_processes: u32,
+    /// The part of a row of failures that has been told, and when that row began.
+    pub(crate) told_row: (Tick, RowEvidence),
+    /// When the last send that got through was made.
+    pub(crate) succeeded_at: Option<Tick>,
     /// Something is to be told soon.
     pub(crate) news: bool,
     pub(crate) asked_at: Option<Tick>,
@@ -220,6 +263,17 @@ impl Tie {
             self.held.swap_remove(at);
             self.given_up.push(seat);
             self.news = true;
+        }
+    }
+
+    /// Gives back all starts that are lent: while nothing gets through, none may be made but the probe.
+    pub(crate) fn return_starts(&mut self) {
+        self.may_probe = false;
+        while let Some(slot) = self.lease.give_back() {
+            self.unused += 1;
+            if let Some(seat) = slot.seat {
+                self.give_up(seat);
+            }
         }
     }
 
@@ -325,6 +379,12 @@ impl Sharing {
 
 /// Others hear of what is told within so long, while a lane is in use: well within what is lent ahead.
 pub(crate) const LISTEN: Duration = Duration::from_millis(500);
+/// The same while its sends fail or its calls are held, so that all stop together and go on together.
+pub(crate) const LISTEN_IN_OUTAGE: Duration = Duration::from_millis(100);
+/// For so long after its last start.
+pub(crate) const IN_OUTAGE: Duration = Duration::from_secs(2);
+/// The failures of all processes are counted together once those that are in use have all had the time to contradict.
+pub(crate) const HEARD_BY_ALL: Duration = Duration::from_millis(600);
 /// And while it is not, so that it counts as one of those that share.
 pub(crate) const LISTEN_IDLE: Duration = Duration::from_secs(5);
 /// A place in flight lasts ten seconds at the store, and is renewed after so long.
@@ -342,7 +402,8 @@ pub(crate) const TOGETHER: Duration = Duration::from_millis(5);
 mod tests {
     use super::*;
 
-    const REPLY: &str = "1700000000000000 4 0 0 0 1500000 3 2:0.01:0.5:0 1 7 2 1 5000000 2 3 0,10000,20000";
+    const REPLY: &str =
+        "1700000000000000 4 0 0 0 1500000 3 2:0.01:0.5:0 1 7 2 1 5000000 2 400000 0 9 5 700000 2 3 0,10000,20000";
 
     #[test]
     fn an_answer_is_read_as_the_script_writes_it() {
@@ -359,7 +420,14 @@ mod tests {
         assert_eq!(Learnt::read(&learnt.text()), Some(learnt));
         assert_eq!(reply.facts.ceiling, (Version(1), Some(7)));
         let circuit = reply.facts.circuit.1;
-        assert!(circuit.open && circuit.left == Duration::from_secs(5) && circuit.openings == 2);
+        assert!(circuit.open && circuit.left == Duration::from_secs(5) && circuit.lasted == Duration::from_micros(2));
+        assert!(!circuit.silent && circuit.patience == Duration::from_millis(400));
+        let row = RowEvidence {
+            failures: 9,
+            calls: 5,
+            lasted: Duration::from_millis(700),
+        };
+        assert_eq!((reply.row, reply.held), (row, 2));
         assert_eq!((reply.in_flight, reply.slots.len()), (3, 3));
     }
 

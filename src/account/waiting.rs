@@ -1,4 +1,4 @@
-//! The future of one that waits for its start. Knows how it is woken, not when.
+//! The future of a waiter. Knows how it is woken, not when.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,9 +11,9 @@ use super::state::{Answer, Polled};
 use super::tick::Tick;
 use super::{Shared, Sleep};
 
-/// One that waits. Dropping it leaves the queue.
+/// A call that waits for its start. Dropping it leaves the queue.
 ///
-/// There may be very many of them, so that what only some have is behind a pointer.
+/// There may be very many of them, so what only some need is behind a pointer.
 pub(super) struct Waiting<'a> {
     shared: &'a Arc<Shared>,
     place: Place,
@@ -23,9 +23,9 @@ pub(super) struct Waiting<'a> {
 
 #[derive(Default)]
 struct Timers<'a> {
-    /// When the caller's time is up.
+    /// Ends when the caller's time is up.
     bound: Option<Sleep<'a>>,
-    /// Outside of any runtime it drives itself.
+    /// The driver of a waiter outside of any runtime.
     drive: Option<Drive>,
 }
 

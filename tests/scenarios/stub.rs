@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method};
 use reqwest::{Body, Request, Response, ResponseBuilderExt};
-use reqwest_ai_retry::{Account, Backoff, Jitter, Outcome, RetryMiddleware, RetryPolicy, StopReason};
+use reqwest_ai_retry::{Account, Backoff, BreakerStatus, Jitter, Outcome, RetryMiddleware, RetryPolicy, StopReason};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, Result};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 /// What the server does with one send.
 #[derive(Debug, Clone)]
@@ -233,3 +233,27 @@ pub(crate) async fn crowd(client: &ClientWithMiddleware, calls: usize) -> Vec<Re
         .map(|joined| joined.unwrap())
         .collect()
 }
+
+/// Where the breaker of the first lane stands.
+pub(crate) fn breaker_of(account: &Account) -> BreakerStatus {
+    let lanes = account.status().lanes;
+    lanes.first().map_or(BreakerStatus::Closed, |lane| lane.breaker)
+}
+
+/// Sends that fail until they open the breaker of the account: [`OPENING`] of them, over 1.5 s. Gives a client whose calls
+/// are of one send.
+pub(crate) async fn opened(server: &Stub, account: Account) -> (Account, ClientWithMiddleware) {
+    let client = server.sharing(&account, exact().max_attempts(1));
+    for call in 0..OPENING {
+        assert_eq!(breaker_of(&account), BreakerStatus::Closed, "{call}");
+        drop(chat(&client, "m").await);
+        if call + 1 < OPENING {
+            sleep(millis(300)).await;
+        }
+    }
+    assert_eq!(breaker_of(&account), BreakerStatus::Open);
+    (account, client)
+}
+
+/// Failures that open a breaker.
+pub(crate) const OPENING: usize = 6;

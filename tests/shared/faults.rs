@@ -374,7 +374,7 @@ async fn two_versions_of_the_script_keep_to_one_rate() {
         }
         call.key(format!("{tag}{lane}")).key(format!("{tag}{lane}:flight"));
         // the other process wants five starts, and knows nothing
-        let fixed = "other 1000000 5 0 0 0 0 0 0 0  0 0 0 0 0 0 1 0 0 50000 0 0 0 0 0 0 0 0 0 0 0 0 0";
+        let fixed = "other 1000000 5 0 0 0 0 0 0 0  0 0 0 0 0 0 0 0 0 0 0 0 0 1 0 0 50000 0 0 0 0 0 0 0 0 0 0 0 0 0";
         fixed.split(' ').for_each(|arg| {
             call.arg(arg);
         });

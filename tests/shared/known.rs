@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use reqwest_ai_retry::{BreakerStatus, Clock};
+use reqwest_ai_retry::{BreakerStatus, CircuitBreaker, Clock};
 
 use super::*;
 
@@ -172,38 +172,56 @@ impl Clock for Forward {
     }
 }
 
+/// Fails for as long as it takes to open the breaker: seven calls within 1.8 s.
+async fn fail(clock: &Forward, account: &Account) {
+    for _ in 0..7 {
+        let mut permit = admit(account).await;
+        // a probe is waited for four times as long
+        clock.by(ms(300));
+        report(&mut permit, 500, &[], BROKEN);
+        if lane(account).breaker == BreakerStatus::Open {
+            return;
+        }
+    }
+    panic!("it does not open");
+}
+
+/// The time of the next probe has come, by the store's clock.
+fn let_probe(server: &RedisServer) {
+    let mut raw = raw(server);
+    let hash = key(&mut raw, ":lane:0000000000000000");
+    let set = redis::cmd("HSET").arg(&hash).arg("until").arg("1").exec(&mut raw);
+    set.unwrap();
+}
+
 /// One process's failures open the breaker of all; when its time has come one probe goes, wherever, and its success closes
 /// it for all.
 #[tokio::test]
 async fn a_breaker_opens_for_all_and_one_probe_closes_it() {
     let server = RedisServer::start();
     let clock = Forward::default();
-    let build = |account: AccountBuilder| account.requests_per_minute(60_000).clock(clock.clone());
+    // long enough for a busy machine to see it open
+    let interval = Duration::from_secs(5);
+    let breaker = CircuitBreaker::new().probe_interval(interval, interval);
+    let build = |account: AccountBuilder| {
+        let account = account.requests_per_minute(60_000).clock(clock.clone());
+        account.circuit_breaker(breaker)
+    };
     let members = [member(&server, build).await, member(&server, build).await];
     drop(admit(&members[1]).await);
-    for _ in 0..5 {
-        report(&mut admit(&members[0]).await, 500, &[], BROKEN);
-    }
-    assert_eq!(lane(&members[0]).breaker, BreakerStatus::Open);
+    fail(&clock, &members[0]).await;
     until("it is open for the other", || {
-        lane(&members[1]).breaker == BreakerStatus::Open
+        lane(&members[1]).breaker != BreakerStatus::Closed
     })
     .await;
-    let refused = admit_within(&members[1], Duration::from_secs(1)).await;
+    let refused = admit_by(&clock, &members[1], ms(50)).await;
     assert_eq!(reason(refused), Some(StopReason::CircuitOpen));
     // five seconds later, by the clocks of both and by the store's
-    clock.by(Duration::from_secs(5));
-    let mut raw = raw(&server);
-    let hash = key(&mut raw, ":lane:0000000000000000");
-    redis::cmd("HSET")
-        .arg(&hash)
-        .arg("until")
-        .arg("1")
-        .exec(&mut raw)
-        .unwrap();
+    clock.by(interval);
+    let_probe(&server);
     let (one, other) = tokio::join!(
-        admit_by(&clock, &members[0], Duration::from_secs(2)),
-        admit_by(&clock, &members[1], Duration::from_secs(2))
+        admit_by(&clock, &members[0], ms(800)),
+        admit_by(&clock, &members[1], ms(800))
     );
     let (probe, refused) = match (one, other) {
         (Ok(probe), refused) | (refused, Ok(probe)) => (probe, refused),
@@ -213,14 +231,72 @@ async fn a_breaker_opens_for_all_and_one_probe_closes_it() {
     assert_eq!(refused, Some(StopReason::CircuitOpen), "exactly one probe");
     let mut probe = probe;
     report(&mut probe, 200, &[], "{}");
-    until("it is closed for both", || {
+    until("it is open for neither", || {
         members
             .iter()
-            .all(|account| lane(account).breaker == BreakerStatus::Closed)
+            .all(|account| matches!(lane(account).breaker, BreakerStatus::Closed | BreakerStatus::HalfOpen))
     })
     .await;
     for account in &members {
-        drop(admit(account).await);
+        for _ in 0..5 {
+            report(&mut admit_by(&clock, account, ms(500)).await.unwrap(), 200, &[], "{}");
+        }
+        assert_eq!(lane(account).breaker, BreakerStatus::Closed);
+    }
+}
+
+/// What gets through in one process is no outage, whatever another has met.
+#[tokio::test]
+async fn a_process_whose_sends_get_through_does_not_stop_for_another() {
+    let server = RedisServer::start();
+    let clock = Forward::default();
+    // with a limit and without: the store lends, or is not asked
+    for limit in [Some(60_000), None] {
+        let interval = Duration::from_secs(5);
+        let breaker = CircuitBreaker::new().probe_interval(interval, interval);
+        let build = |account: AccountBuilder| {
+            let account = account.circuit_breaker(breaker).clock(clock.clone());
+            match limit {
+                Some(limit) => account.requests_per_minute(limit),
+                None => account,
+            }
+        };
+        let mut members = Vec::new();
+        for _ in 0..2 {
+            let store = RedisStore::connect(server.url())
+                .await
+                .unwrap()
+                .account(format!("{limit:?}"));
+            members.push(build(Account::builder()).redis(store).build().unwrap());
+        }
+        while members[0]
+            .status()
+            .lanes
+            .first()
+            .is_none_or(|lane| lane.breaker != BreakerStatus::Open)
+        {
+            report(
+                &mut admit_by(&clock, &members[0], ms(200)).await.unwrap(),
+                500,
+                &[],
+                BROKEN,
+            );
+            clock.by(ms(300));
+            report(
+                &mut admit_by(&clock, &members[1], ms(200)).await.unwrap(),
+                200,
+                &[],
+                "{}",
+            );
+        }
+        let end = Instant::now() + ms(1_500);
+        while Instant::now() < end {
+            let mut permit = admit_by(&clock, &members[1], ms(200)).await.unwrap();
+            report(&mut permit, 200, &[], "{}");
+            tokio::time::sleep(ms(20)).await;
+        }
+        assert_eq!(lane(&members[0]).breaker, BreakerStatus::Open, "{limit:?}");
+        assert_eq!(lane(&members[1]).breaker, BreakerStatus::Closed, "{limit:?}");
     }
 }
 
@@ -232,22 +308,13 @@ async fn a_dropped_probe_returns_its_place_to_all() {
     let build = |account: AccountBuilder| account.clock(clock.clone());
     let members = [member(&server, build).await, member(&server, build).await];
     drop(admit(&members[1]).await);
-    for _ in 0..5 {
-        report(&mut admit(&members[0]).await, 500, &[], BROKEN);
-    }
+    fail(&clock, &members[0]).await;
     until("it is open for the other", || {
-        lane(&members[1]).breaker == BreakerStatus::Open
+        lane(&members[1]).breaker != BreakerStatus::Closed
     })
     .await;
     clock.by(Duration::from_secs(5));
-    let mut raw = raw(&server);
-    let hash = key(&mut raw, ":lane:0000000000000000");
-    redis::cmd("HSET")
-        .arg(&hash)
-        .arg("until")
-        .arg("1")
-        .exec(&mut raw)
-        .unwrap();
+    let_probe(&server);
     drop(admit(&members[0]).await);
     let end = Instant::now() + Duration::from_secs(10);
     while reason(admit_by(&clock, &members[1], Duration::from_secs(5)).await).is_some() {

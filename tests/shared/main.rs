@@ -4,6 +4,7 @@
 mod faults;
 mod flight;
 mod known;
+mod outage;
 mod processes;
 mod rates;
 mod secrets;

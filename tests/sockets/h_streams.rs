@@ -1,7 +1,7 @@
 //! A place in flight is held as long as an answer streams.
 
 use reqwest::Response;
-use reqwest_ai_retry::{Account, BreakerStatus, RetryMiddleware};
+use reqwest_ai_retry::{Account, BreakerStatus, CircuitBreaker, Outcome, RetryMiddleware, StopReason};
 use reqwest_middleware::ClientWithMiddleware;
 use testbed::{Gate, Server, reply, rst, sse};
 use tokio::task::JoinHandle;
@@ -82,12 +82,60 @@ async fn a_place_is_free_when_the_body_is_over() {
 #[tokio::test]
 async fn broken_connections_open_the_breaker() {
     let server = Server::start([rst()]).await;
-    let (account, client) = limited(4);
-    let request = || client.get(server.url(ORDERS)).with_extension(quick().max_attempts(1));
-    for _ in 0..5 {
-        assert!(request().send().await.is_err());
+    let account = Account::builder()
+        .circuit_breaker(CircuitBreaker::new().min_duration(millis(50)))
+        .build()
+        .unwrap();
+    let retry = RetryMiddleware::builder()
+        .policy(quick().max_attempts(1).fail_fast(true))
+        .account(account.clone())
+        .build();
+    let client = over(recommended(), retry);
+    let request = || client.get(server.url(ORDERS)).send();
+    for _ in 0..6 {
+        assert_eq!(
+            account
+                .status()
+                .lanes
+                .iter()
+                .find(|lane| lane.breaker != BreakerStatus::Closed),
+            None
+        );
+        assert!(request().await.is_err());
+        sleep(millis(15)).await;
     }
     assert_eq!(account.status().lanes[0].breaker, BreakerStatus::Open);
-    assert!(request().send().await.is_err());
-    assert_eq!(server.sends(), 5);
+    let error = request().await.unwrap_err();
+    assert_eq!(
+        Outcome::of_error(&error).map(Outcome::stop),
+        Some(StopReason::CircuitOpen)
+    );
+    assert_eq!(server.sends(), 6);
+}
+
+/// M4: what a request's own `timeout` of reqwest's cuts is no evidence for those who wait longer.
+#[tokio::test]
+async fn requests_that_time_out_by_themselves_do_not_hold_a_patient_one() {
+    for calls in [5, 30] {
+        let server = Server::start([reply(200).body("late").after(300)]).await;
+        let account = Account::builder().build().unwrap();
+        let retry = RetryMiddleware::builder().policy(quick()).account(account.clone());
+        let client = over(recommended(), retry.build());
+        for _ in 0..calls {
+            let cut = client.get(server.url(ORDERS)).timeout(millis(20));
+            assert!(cut.with_extension(quick().max_attempts(1)).send().await.is_err());
+        }
+        assert!(
+            account
+                .status()
+                .lanes
+                .iter()
+                .all(|lane| lane.breaker == BreakerStatus::Closed)
+        );
+        let sends = server.sends();
+        let patient = get(&client, &server);
+        sleep(millis(100)).await;
+        assert_eq!(server.sends(), sends + 1);
+        assert_eq!(patient.await.unwrap().text().await.unwrap(), "late");
+    }
 }

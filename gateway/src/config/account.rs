@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use http::HeaderName;
-use reqwest_ai_retry::{AccountBuilder, Charge, Limits};
+use reqwest_ai_retry::{AccountBuilder, Charge, CircuitBreaker, Limits, RetryBudget};
 use serde::{Deserialize, Serialize};
 
 use super::span::Span;
+use super::switch::Switch;
 use super::{Invalid, refuse};
 
 /// One allowance that all callers of the upstream share. The defaults are the crate's own.
@@ -26,8 +27,74 @@ pub(crate) struct Account {
     lane_by_header: Option<String>,
     max_pause: Span,
     quota_hold: Span,
-    circuit_breaker: bool,
+    learning: bool,
+    circuit_breaker: Switch<Breaker>,
+    retry_budget: Switch<Budget>,
     models: BTreeMap<String, ModelLimits>,
+}
+
+/// When sends stop because nothing gets through.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct Breaker {
+    min_calls: u32,
+    min_failures: u32,
+    min_duration: Span,
+    /// The least and the most.
+    probe_interval: [Span; 2],
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        let breaker = CircuitBreaker::new();
+        let (least, most) = breaker.probe_interval;
+        Self {
+            min_calls: breaker.min_calls,
+            min_failures: breaker.min_failures,
+            min_duration: Span(breaker.min_duration),
+            probe_interval: [Span(least), Span(most)],
+        }
+    }
+}
+
+impl Breaker {
+    fn build(self) -> CircuitBreaker {
+        let [Span(least), Span(most)] = self.probe_interval;
+        CircuitBreaker::new()
+            .min_calls(self.min_calls)
+            .min_failures(self.min_failures)
+            .min_duration(self.min_duration.0)
+            .probe_interval(least, most)
+    }
+}
+
+/// How fast retries may follow when many attempts fail.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct Budget {
+    reserve: u32,
+    per_success: f64,
+    min_per_second: f64,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        let budget = RetryBudget::new();
+        Self {
+            reserve: budget.reserve,
+            per_success: budget.per_success,
+            min_per_second: budget.min_per_second,
+        }
+    }
+}
+
+impl Budget {
+    fn build(self) -> RetryBudget {
+        RetryBudget::new()
+            .reserve(self.reserve)
+            .per_success(self.per_success)
+            .min_per_second(self.min_per_second)
+    }
 }
 
 /// Limits of one model, besides the account's.
@@ -56,7 +123,9 @@ impl Default for Account {
             lane_by_header: None,
             max_pause: Span::seconds(300),
             quota_hold: Span::seconds(60),
-            circuit_breaker: true,
+            learning: true,
+            circuit_breaker: Switch::default(),
+            retry_budget: Switch::default(),
             models: BTreeMap::new(),
         }
     }
@@ -83,7 +152,9 @@ impl Account {
             .output_charge(self.output_charge)
             .max_pause(self.max_pause.0)
             .quota_hold(self.quota_hold.0)
-            .circuit_breaker(self.circuit_breaker);
+            .learning(self.learning)
+            .circuit_breaker(self.circuit_breaker.map_or(CircuitBreaker::off(), Breaker::build))
+            .retry_budget(self.retry_budget.map_or(RetryBudget::off(), Budget::build));
         if let Some(requests) = self.requests_per_minute {
             builder = builder.requests_per_minute(requests);
         }
@@ -189,7 +260,9 @@ mod tests {
             start_ramp = "30s"
             max_pause = "10m"
             quota_hold = "0s"
-            circuit_breaker = false
+            learning = false
+            circuit_breaker = { min_calls = 4, min_failures = 8, min_duration = "2s", probe_interval = ["1s", "9s"] }
+            retry_budget = { reserve = 10, per_success = 0.5, min_per_second = 1 }
 
             [models.big]
             requests_per_minute = 30
@@ -210,7 +283,15 @@ mod tests {
             .start_ramp(secs(30))
             .max_pause(secs(600))
             .quota_hold(Duration::ZERO)
-            .circuit_breaker(false)
+            .learning(false)
+            .circuit_breaker(
+                CircuitBreaker::new()
+                    .min_calls(4)
+                    .min_failures(8)
+                    .min_duration(secs(2))
+                    .probe_interval(secs(1), secs(9)),
+            )
+            .retry_budget(RetryBudget::new().reserve(10).per_success(0.5).min_per_second(1.0))
             .model_limits(
                 "big",
                 Limits::new()
@@ -224,12 +305,36 @@ mod tests {
     }
 
     #[test]
+    fn what_protects_is_switched_off_by_a_word_and_set_in_part() {
+        let builder = reqwest_ai_retry::Account::builder;
+        let off = builder()
+            .circuit_breaker(CircuitBreaker::off())
+            .retry_budget(RetryBudget::off());
+        let text = "circuit_breaker = false\nretry_budget = false";
+        assert_eq!(shown(read(text).builder().unwrap()), shown(off));
+        let text = "circuit_breaker = true\nretry_budget = true";
+        assert_eq!(shown(read(text).builder().unwrap()), shown(builder()));
+        let part = builder()
+            .circuit_breaker(CircuitBreaker::new().min_failures(9))
+            .retry_budget(RetryBudget::new().reserve(3));
+        let text = "circuit_breaker.min_failures = 9\nretry_budget.reserve = 3";
+        assert_eq!(shown(read(text).builder().unwrap()), shown(part));
+    }
+
+    #[test]
     fn what_lets_nothing_pass_is_refused_by_its_key() {
         for (text, key) in [
             ("requests_per_minute = 0", "requests_per_minute"),
             ("max_concurrency = 0", "max_concurrency"),
             ("models.big.requests_per_day = 0", "models.big.requests_per_day"),
             ("models.\"big.1\".max_concurrency = 0", "models.big.1.max_concurrency"),
+            ("circuit_breaker.min_calls = 0", "circuit_breaker.min_calls"),
+            (
+                "circuit_breaker.probe_interval = [\"2s\", \"1s\"]",
+                "circuit_breaker.probe_interval",
+            ),
+            ("retry_budget.reserve = 0", "retry_budget.reserve"),
+            ("retry_budget.min_per_second = -1", "retry_budget.min_per_second"),
             ("input_bytes_per_token = 0.0", "input_bytes_per_token"),
             ("lane_by_header = \"no name\"", "lane_by_header"),
         ] {

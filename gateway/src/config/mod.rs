@@ -4,6 +4,7 @@ mod account;
 mod policy;
 mod size;
 mod span;
+mod switch;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -292,6 +293,16 @@ mod tests {
             ("[upstreams.one.policy.backoff]\nmaximum = 3", "maximum", "max"),
             ("[upstreams.one.account]\nrpm = 3", "rpm", "requests_per_minute"),
             (
+                "[upstreams.one.account.circuit_breaker]\nfailures = 3",
+                "failures",
+                "min_failures",
+            ),
+            (
+                "[upstreams.one.account]\nretry_budget = { size = 3 }",
+                "size",
+                "reserve",
+            ),
+            (
                 "[upstreams.one.account.models.big]\nrpm = 3",
                 "rpm",
                 "requests_per_minute",
@@ -369,9 +380,15 @@ mod tests {
     #[test]
     fn what_is_in_force_is_a_file_that_says_the_same() {
         let text = format!("{ONE}policy.total_deadline = \"90s\"\naccount.models.\"big.1\".max_concurrency = 2");
-        let config = Config::from_str(&text).unwrap();
-        let shown = config.in_force().unwrap();
-        assert_eq!(Config::from_str(&shown).unwrap(), config, "{shown}");
-        assert!(shown.contains("max_attempts = 5"), "{shown}");
+        for more in [
+            "",
+            "\naccount.circuit_breaker = false",
+            "\naccount.circuit_breaker.min_duration = \"700ms\"\naccount.retry_budget = false",
+        ] {
+            let config = Config::from_str(&format!("{text}{more}")).unwrap();
+            let shown = config.in_force().unwrap();
+            assert_eq!(Config::from_str(&shown).unwrap(), config, "{shown}");
+            assert!(shown.contains("max_attempts = 5"), "{shown}");
+        }
     }
 }

@@ -26,6 +26,7 @@ pub(crate) struct Policy {
     inspect_success: Size,
     inspect_stream_start: bool,
     give_up: GiveUp,
+    fail_fast: bool,
     backoff: Backoff,
 }
 
@@ -72,6 +73,7 @@ impl Default for Policy {
             inspect_success: Size(0),
             inspect_stream_start: true,
             give_up: GiveUp::default(),
+            fail_fast: false,
             backoff: Backoff::default(),
         }
     }
@@ -128,6 +130,7 @@ impl Policy {
             .idempotency_key(key.header(header))
             .inspect_stream_start(self.inspect_stream_start)
             .give_up(self.give_up)
+            .fail_fast(self.fail_fast)
             .backoff(
                 base.min(self.backoff.min.0)
                     .max(self.backoff.max.0)
@@ -182,6 +185,7 @@ mod tests {
             inspect_success = "64KiB"
             inspect_stream_start = false
             give_up = "error"
+            fail_fast = true
             backoff = { growth = "constant", base = "2s", min = "100ms", max = "10s", jitter = "equal" }
         "#;
         let secs = Duration::from_secs;
@@ -196,6 +200,7 @@ mod tests {
             .inspect_success(64 << 10)
             .inspect_stream_start(false)
             .give_up(GiveUp::Error)
+            .fail_fast(true)
             .backoff(
                 reqwest_ai_retry::Backoff::constant(secs(2))
                     .min(Duration::from_millis(100))

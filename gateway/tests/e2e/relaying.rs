@@ -1,5 +1,7 @@
 //! What is sent upstream, how often, and what comes back.
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 use testbed::{Gate, Refused, Reply, Server, hang, reply, rst};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -136,8 +138,11 @@ async fn a_pause_of_the_shared_account_is_answered_with_its_end() {
 #[tokio::test]
 async fn an_open_circuit_is_answered_without_the_network() {
     let server = Server::start(reply(500)).await;
-    let gateway = Started::before(&server, "account = {}\npolicy.max_attempts = 1");
-    for _ in 0..5 {
+    let more = "account.circuit_breaker.min_duration = \"0s\"
+                account.circuit_breaker.probe_interval = [\"20s\", \"20s\"]
+                policy.max_attempts = 1\npolicy.fail_fast = true";
+    let gateway = Started::before(&server, more);
+    for _ in 0..6 {
         assert_eq!(ask(&gateway).send().await.unwrap().status(), 500);
     }
     let answer = ask(&gateway).send().await.unwrap();
@@ -149,7 +154,23 @@ async fn an_open_circuit_is_answered_without_the_network() {
         (&body["error"]["type"], &body["error"]["code"]),
         (&"overloaded_error".into(), &"circuit_open".into())
     );
-    assert_eq!(server.sends(), 5);
+    assert_eq!(server.sends(), 6);
+}
+
+/// Without `fail_fast` the same callers are answered, a little later.
+#[tokio::test]
+async fn calls_wait_for_an_open_circuit() {
+    let server = Server::start([reply(500).times(6), reply(200).times(1)]).await;
+    let more = "account.circuit_breaker = { min_duration = \"0s\", probe_interval = [\"300ms\", \"1s\"] }
+                policy.max_attempts = 1";
+    let gateway = Started::before(&server, more);
+    for _ in 0..6 {
+        assert_eq!(ask(&gateway).send().await.unwrap().status(), 500);
+    }
+    let begun = Instant::now();
+    assert_eq!(ask(&gateway).send().await.unwrap().status(), 200);
+    assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
+    assert_eq!(server.sends(), 7);
 }
 
 #[tokio::test]

@@ -1,16 +1,15 @@
 //! How an account that others share spends what it has been lent, and what it asks and hears of their store. Knows no
 //! connection: what is asked goes out as data, and what is answered comes in as data.
 
-use super::super::breaker::Position;
 use super::super::lease::Lease;
-use super::super::store::{self, Order, Reply, Scope};
+use super::super::store::{self, Circuit, Order, Reply, RowEvidence, Scope};
 use super::*;
 
 impl Grant {
     /// Are others to be told of its end, where there are others?
     #[inline]
     pub(crate) const fn is_told(&self) -> bool {
-        self.seat.is_some() || self.pass.is_probe()
+        self.seat.is_some() || self.token.is_probe()
     }
 }
 
@@ -51,6 +50,126 @@ impl Lane {
         }
     }
 
+    /// Has its breaker changed since others were told of it?
+    #[inline]
+    pub(super) fn has_circuit_news(&self) -> bool {
+        self.tie.as_ref().is_some_and(|tie| tie.mark != self.breaker.mark())
+    }
+
+    /// Its breaker has been told the time: something may have been found to get through. True if others are to be told.
+    #[cold]
+    pub(super) fn survived(&mut self, now: Tick) -> bool {
+        if let Some(tie) = self.tie.as_mut().filter(|_| !self.breaker.is_barren()) {
+            tie.succeeded_at = Some(now);
+        }
+        self.has_circuit_news()
+    }
+
+    /// A send is over: if it is the probe and nothing is known of it, others may probe.
+    #[inline]
+    pub(super) fn is_told_of_a_probe(&mut self, grant: &Grant) {
+        if grant.token.is_probe()
+            && let Some(tie) = self.tie.as_mut().filter(|_| self.breaker.is_probed_by(grant.stamp))
+        {
+            (tie.circuit_changed, tie.news) = (true, true);
+        }
+    }
+
+    /// Is a start of such a call the probe for all that share it? Then the store must have lent it.
+    #[inline]
+    pub(super) fn must_be_lent_its_probe(&self, request: &StartRequest, now: Tick) -> bool {
+        self.tie.is_some() && self.breaker.gate(request.attempt_timeout(), now) == Gate::Probe
+    }
+
+    /// Calls that wait, in all processes in which some do: each of them is thought to have as many as this one.
+    #[inline]
+    pub(super) fn waiting_everywhere(&self) -> u32 {
+        let processes = self.tie.as_ref().map_or(1, |tie| tie.held_processes.max(1));
+        self.waiting().saturating_mul(processes)
+    }
+
+    /// What the store's answer says of an outage: where the circuit stands, and what has failed elsewhere.
+    fn hear_of_outage(&mut self, order: &Order, reply: &Reply, settings: &CircuitBreaker, at: Tick, now: Tick) {
+        let Some(tie) = &mut self.tie else { return };
+        tie.held_processes = reply.held;
+        let (asked, heard) = (order.facts.circuit, reply.facts.circuit);
+        let told = &mut tie.facts.circuit.0;
+        let differs = heard.0 > asked.0 || heard.1.open != asked.1.open;
+        if (differs && heard.0 >= *told) || reply.probe {
+            *told = heard.0.max(*told);
+            self.hear_of_circuit(heard.1, settings.on, reply.probe, at, now);
+        }
+        let view = LaneView {
+            settings,
+            waiting: self.waiting_everywhere(),
+            verdict: None,
+        };
+        let heard_by_all = reply.row.lasted >= store::HEARD_BY_ALL;
+        if self.breaker.judge(reply.row, heard_by_all, view, now) == Some(Transition::Opened) {
+            self.rate.outage(now);
+        }
+        let open = self.breaker.open_since().is_some();
+        let Some(tie) = &mut self.tie else { return };
+        if !open && heard.1.open && heard.0 > asked.0 {
+            // it keeps to its own: what was not lent for that may be had now
+            tie.again_at = now;
+        }
+        // those of calls that need not keep to an open circuit are theirs
+        let exempt = asked.1.open && !order.holds;
+        if open && !exempt && !tie.may_probe {
+            tie.return_starts();
+        }
+    }
+
+    /// Others have found that its circuit stands so.
+    fn hear_of_circuit(&mut self, circuit: Circuit, keeps_to_it: bool, probe: bool, at: Tick, now: Tick) {
+        let was_open = self.breaker.open_since().is_some();
+        // that is told in turn, as something newer
+        let knows_better = circuit.open && !was_open && self.has_circuit_news();
+        let contradicts = || !probe && !was_open && self.contradicts(at - circuit.lasted);
+        if !keeps_to_it || knows_better || (circuit.open && contradicts()) {
+            return;
+        }
+        self.breaker.adopt(circuit, at, now);
+        let opened = self.breaker.open_since().is_some();
+        if opened && !was_open {
+            self.rate.outage(now);
+        }
+        if probe && opened {
+            self.breaker.let_probe(now);
+        }
+        if let Some(tie) = &mut self.tie {
+            tie.may_probe = probe && opened;
+            tie.mark = self.breaker.mark();
+        }
+    }
+
+    /// Others say that nothing has got through since then; has something, here?
+    fn contradicts(&self, began: Tick) -> bool {
+        let succeeded_at = self.tie.as_ref().and_then(|tie| tie.succeeded_at);
+        !self.breaker.is_failing() && succeeded_at.is_some_and(|at| at > began)
+    }
+
+    /// What is new of its row of failures; it is taken to be told.
+    fn new_evidence(&mut self, now: Tick) -> RowEvidence {
+        let Some((began, row)) = self.breaker.evidence(now) else {
+            return RowEvidence::default();
+        };
+        let Some(tie) = &mut self.tie else {
+            return RowEvidence::default();
+        };
+        let told = match tie.told_row {
+            (of, told) if of == began => told,
+            _ => RowEvidence::default(),
+        };
+        tie.told_row = (began, row);
+        RowEvidence {
+            failures: row.failures.saturating_sub(told.failures),
+            calls: row.calls.saturating_sub(told.calls),
+            ..row
+        }
+    }
+
     /// Brings up to date what others are told of it; true if something is new.
     fn tell(&mut self, now: Tick) -> bool {
         let Some(tie) = &mut self.tie else { return false };
@@ -66,8 +185,10 @@ impl Lane {
             facts.ceiling = (facts.ceiling.0.next(), self.ceiling.learnt());
             new = true;
         }
-        if std::mem::take(&mut tie.circuit_changed) {
+        let mark = self.breaker.mark();
+        if std::mem::take(&mut tie.circuit_changed) || tie.mark != mark {
             facts.circuit.0 = facts.circuit.0.next();
+            tie.mark = mark;
             new = true;
         }
         facts.circuit.1 = self.breaker.circuit(now);
@@ -102,15 +223,15 @@ impl State {
 
     /// Is a start of such a lane one that has been, or must be, lent?
     #[inline]
-    pub(super) fn lends(&self, lane: &Lane, weights: Weights, now: Tick) -> bool {
-        lane.tie.is_some() && self.lends_to(lane, weights, now)
+    pub(super) fn lends(&self, lane: &Lane, weights: Weights, probes: bool, now: Tick) -> bool {
+        lane.tie.is_some() && self.lends_to(lane, weights, probes, now)
     }
 
     #[cold]
-    fn lends_to(&self, lane: &Lane, weights: Weights, now: Tick) -> bool {
+    fn lends_to(&self, lane: &Lane, weights: Weights, probes: bool, now: Tick) -> bool {
         match (&lane.tie, &self.sharing) {
             (Some(tie), Some(sharing)) if sharing.away.is_some() => tie.lease.ready_at(weights).is_some(),
-            (Some(_), Some(_)) => self.is_limited(lane, now),
+            (Some(_), Some(_)) => probes || self.is_limited(lane, now),
             _ => false,
         }
     }
@@ -119,7 +240,16 @@ impl State {
     fn is_limited(&self, lane: &Lane, now: Tick) -> bool {
         let [account, model, own] = self.scopes(lane, now);
         !(account.is_free() && model.is_free() && own.is_free())
-            || (self.rules.breaker && lane.breaker.position(now) != Position::Closed)
+    }
+
+    /// Does the first that waits in a lane keep to its open circuit? One that would wait longer for an answer than the
+    /// others did may not.
+    fn holds(&self, lane: u32, now: Tick) -> bool {
+        let Some(queue) = self.lanes.get(lane as usize) else {
+            return false;
+        };
+        let head = self.head_request(lane).unwrap_or_default();
+        queue.breaker.open_since().is_some() && queue.breaker.gate(head.attempt_timeout(), now) != Gate::Open
     }
 
     /// The limits that its starts keep to: the account's, its model's, its own.
@@ -136,10 +266,21 @@ impl State {
         ]
     }
 
+    /// What the first that waits in a lane asks for.
+    fn head_request(&self, lane: u32) -> Option<StartRequest> {
+        let queue = self.lanes.get(lane as usize)?;
+        let head = self.waiters.head(&queue.retries);
+        let (.., waiter) = head.or_else(|| self.waiters.head(&queue.fresh))?;
+        Some(waiter.request)
+    }
+
     /// When a start that must be lent can be made.
     #[cold]
     #[inline(never)]
-    pub(super) fn when_lent(&self, lane: &Lane, weights: Weights, ahead: Load, now: Tick) -> When {
+    pub(super) fn when_lent(&self, lane: &Lane, weights: Weights, probes: bool, ahead: Load, now: Tick) -> When {
+        if probes && lane.tie.as_ref().is_none_or(|tie| !tie.may_probe) {
+            return When::Later(Whose::Lane);
+        }
         let model = lane.model.and_then(|model| self.models.get(model));
         let pause = lane.pause.until(now);
         let mut at = pause.unwrap_or_default().max(lane.rate.not_before(now));
@@ -155,7 +296,12 @@ impl State {
             })
         }));
         if at > now {
-            return When::At(at, Whose::Lane, at.min(pause.unwrap_or(now) + LOOK_AGAIN));
+            return When::At(Due {
+                at,
+                certain: at,
+                whose: Whose::Lane,
+                look: at.min(pause.unwrap_or(now) + LOOK_AGAIN),
+            });
         }
         let room = lane.ceiling.has_room() && model.is_none_or(|model| model.ceiling.has_room());
         if lent.is_none() || !room || !self.ceiling.has_room() {
@@ -164,7 +310,7 @@ impl State {
         When::Now
     }
 
-    /// A request that had a place in flight is there no more, or was the probe and has said nothing: others are told.
+    /// A request that had a place in flight is there no more, or was the probe: others are told.
     #[cold]
     #[inline(never)]
     pub(super) fn tell_the_end(&mut self, grant: &Grant) {
@@ -174,28 +320,28 @@ impl State {
             if let Some(seat) = grant.seat {
                 tie.give_up(seat);
             }
-            if grant.pass.is_probe() {
-                (tie.circuit_changed, tie.news) = (true, true);
-            }
             self.ask_store();
         }
     }
 
     /// Spends what was lent for a start: whether it was, and its place among those in flight.
     #[inline]
-    pub(super) fn spend(&mut self, slot: u32, weights: Weights, now: Tick) -> (bool, Option<Seat>) {
+    pub(super) fn spend(&mut self, slot: u32, request: &StartRequest, now: Tick) -> (bool, Option<Seat>) {
         match &self.sharing {
             None => (false, None),
-            Some(_) => self.spend_lent(slot, weights, now),
+            Some(_) => self.spend_lent(slot, request, now),
         }
     }
 
     #[cold]
-    fn spend_lent(&mut self, slot: u32, weights: Weights, now: Tick) -> (bool, Option<Seat>) {
+    fn spend_lent(&mut self, slot: u32, request: &StartRequest, now: Tick) -> (bool, Option<Seat>) {
+        let weights = request.weights;
         let Some(lane) = self.lanes.get(slot as usize) else {
             return (false, None);
         };
-        let (lent, counted) = (self.lends(lane, weights, now), self.counts_flight(lane, now));
+        let probes = lane.must_be_lent_its_probe(request, now);
+        let lent = self.lends(lane, weights, probes, now);
+        let counted = self.counts_flight(lane, now);
         // one that was not used may not have heard for long
         let listens = now.since(lane.used_at) >= store::LISTEN;
         let Some(tie) = self.lanes.get_mut(slot as usize).and_then(|lane| lane.tie.as_mut()) else {
@@ -204,6 +350,7 @@ impl State {
         if listens && let Some(sharing) = &mut self.sharing {
             sharing.due = true;
         }
+        tie.may_probe &= !probes;
         if lent {
             let spent = tie.lease.spend(weights);
             self.demand(slot);
@@ -234,7 +381,7 @@ impl State {
 
     #[cold]
     fn demand_lent(&mut self, slot: u32) {
-        let head = self.head(slot).map(|(_, weights, _)| weights);
+        let head = self.head_weights(slot);
         let Some(lane) = self.lanes.get(slot as usize) else {
             return;
         };
@@ -274,13 +421,14 @@ impl State {
     /// The same for one lane.
     fn order(&mut self, slot: u32, now: Tick) -> Result<Order, Tick> {
         self.refresh(slot, now);
-        let head = self.head(slot).map_or(Weights::default(), |(_, weights, _)| weights);
+        let head = self.head_weights(slot).unwrap_or_default();
         let newest = self.lanes.iter().map(|lane| lane.used_at).max();
         let Some(lane) = self.lanes.get(slot as usize) else {
             return Err(Tick::NEVER);
         };
         let [account_limit, model_limit, lane_limit] = self.scopes(lane, now);
-        let limited = self.is_limited(lane, now);
+        let holds = self.holds(slot, now);
+        let limited = holds || self.is_limited(lane, now);
         let model = lane.model.and_then(|model| self.rules.models.get(model));
         let model = model.map(|(name, _)| Arc::from(name.as_str()));
         let (live, away) = self
@@ -292,6 +440,8 @@ impl State {
         };
         let (load, waiting) = (lane.retries.load().and(lane.fresh.load()), lane.waiting());
         let news = lane.tell(now);
+        let failing = lane.breaker.paces() || lane.breaker.evidence(now).is_some();
+        let room = lane.breaker.room();
         let paused = lane.pause.until(now);
         let in_use = waiting > 0 || lane.ceiling.in_flight() > 0 || now.since(lane.used_at) < store::IN_USE;
         let spoken_of = in_use || now.since(lane.used_at) < store::FORGOTTEN || Some(lane.used_at) == newest;
@@ -312,6 +462,9 @@ impl State {
             settled: Weights::default(),
             unused: 0,
             facts: tie.facts,
+            holds,
+            row: RowEvidence::default(),
+            succeeded: tie.succeeded_at.map(|at| now.since(at)),
             first_seat: 0,
             given_up: Vec::new(),
             held: Vec::new(),
@@ -321,7 +474,7 @@ impl State {
         let (lent, size) = (tie.lease.len(), Lease::size(order.rate(), live));
         tie.low = size / 2;
         if limited && waiting > lent && lent <= tie.low && paused.is_none() && !away {
-            order.wanted = size.min(waiting - lent);
+            order.wanted = size.min(waiting - lent).min(room.map_or(u32::MAX, |room| room.max(1)));
             let starts = f64::from(load.starts.max(1));
             order.each = Weights {
                 input: load.weights.input / starts,
@@ -333,7 +486,9 @@ impl State {
         // when: what is wanted and what is new at once, else from time to time, to hear what is new elsewhere
         let together = tie.asked_at.map_or(now, |asked| asked + store::TOGETHER);
         let wants = order.wanted > 0 || order.top_up != Weights::default();
+        let recent = waiting > 0 || now.since(lane.used_at) < store::IN_OUTAGE;
         let mut at = match (tie.asked_at, in_use, spoken_of) {
+            (Some(asked), true, _) if failing && recent => asked + store::LISTEN_IN_OUTAGE,
             (None, _, _) => now,
             (Some(asked), true, _) => asked + store::LISTEN,
             (Some(asked), false, true) => asked + store::LISTEN_IDLE,
@@ -351,6 +506,10 @@ impl State {
         tie.asked_at = Some(now);
         tie.news = false;
         order.facts = tie.facts;
+        order.row = lane.new_evidence(now);
+        let Some(tie) = &mut lane.tie else {
+            return Err(Tick::NEVER);
+        };
         if waiting == 0 && lent == 0 {
             order.settled = tie.lease.settle();
         }
@@ -392,6 +551,7 @@ impl State {
     /// What the store has lent to a lane, and says of it.
     fn take_in(&mut self, order: &Order, reply: Reply, processes: u32, at: Tick, now: Tick, woken: &mut Vec<Waker>) {
         let seats = order.takes_seats();
+        let settings = self.rules.breaker;
         let Some(lane) = self.lanes.get_mut(order.lane as usize) else {
             return;
         };
@@ -408,6 +568,9 @@ impl State {
         });
         tie.lease.lend(slots.clone(), order.each, order.rate());
         tie.held.extend(slots.filter_map(|slot| slot.seat));
+        if reply.probe {
+            tie.lease.lend_probe();
+        }
         tie.lease.top_up(order.top_up, at + reply.charged);
         tie.everywhere = if lane.ceiling.learnt().is_some() {
             reply.in_flight
@@ -425,13 +588,7 @@ impl State {
             lane.ceiling.adopt(heard.ceiling.1, now);
             told.ceiling = heard.ceiling;
         }
-        if self.rules.breaker && (heard.circuit.0 > told.circuit.0 || reply.probe) {
-            lane.breaker.adopt(heard.circuit.1, at, now);
-            if reply.probe {
-                lane.breaker.let_probe();
-            }
-            told.circuit = heard.circuit;
-        }
+        lane.hear_of_outage(order, &reply, &settings, at, now);
         let until = at + heard.pause;
         if !heard.pause.is_zero()
             && lane
@@ -440,7 +597,7 @@ impl State {
                 .is_none_or(|known| until > known + store::SAME_PAUSE)
             && lane.pause.extend(until)
         {
-            self.turn_away(order.lane, until, woken);
+            self.turn_away(order.lane, until, now, woken);
         }
     }
 

@@ -20,7 +20,9 @@ fn rules() -> Rules {
         limits: Limits::new(),
         models: Vec::new(),
         slow_start: false,
-        breaker: true,
+        learning: true,
+        breaker: CircuitBreaker::new(),
+        budget: RetryBudget::new(),
         max_pause: Duration::from_secs(300),
         guesses: true,
         longest_shared_hint: Duration::MAX,
@@ -67,6 +69,8 @@ struct Task {
     flag: Arc<Flag>,
     /// Nobody polls it.
     kept: bool,
+    /// Its runtime was shut down, and it was not polled elsewhere since.
+    orphaned: bool,
     polled: bool,
 }
 
@@ -153,18 +157,20 @@ impl World {
         let key = self.names.key(&asked, &self.hasher);
         let name = self.names.name(&asked);
         let bound = patience.map(|millis| self.now + Duration::from_millis(millis));
+        let priority = if retry { Priority::Retry } else { Priority::Fresh };
+        let request = StartRequest::of(priority).weighing(weights).until(bound);
         self.asked += 1;
         let now = self.now;
         let lane = self.state.lane(key, || name, now);
         let asked = self.step(|state, now, woken| {
             let blocked = state.settle(now, woken);
-            state.try_start(lane, weights, retry, bound, blocked, now)
+            state.try_start(lane, &request, blocked, now)
         });
         match asked {
             Ask::Granted(grant) => self.answer(Ok(grant), now),
             Ask::Refused(refusal) => self.answer(Err(refusal), now),
             Ask::Wait => {
-                let place = self.state.join(lane, weights, retry, bound).unwrap();
+                let place = self.state.join(lane, request, now).unwrap();
                 self.waiting.push(Task {
                     number: self.asked,
                     place,
@@ -173,6 +179,7 @@ impl World {
                     bound,
                     flag: Flag::up(),
                     kept: false,
+                    orphaned: false,
                     polled: false,
                 });
             }
@@ -188,6 +195,7 @@ impl World {
     }
 
     fn poll(&mut self, at: usize) {
+        self.waiting[at].orphaned = false;
         if self.runtimes {
             self.resume(self.home(&self.waiting[at]));
         }
@@ -241,6 +249,14 @@ impl World {
     /// What runs there is polled no more.
     fn keep(&mut self, at: usize) {
         let id = self.home(&self.waiting[at]);
+        // one that joins is polled once by that
+        let unpolled = |world: &Self| {
+            let of_it = |task: &Task| !task.polled && world.home(task) == id;
+            world.waiting.iter().position(of_it)
+        };
+        while let Some(at) = unpolled(self) {
+            self.poll(at);
+        }
         for at in 0..self.waiting.len() {
             self.waiting[at].kept |= self.home(&self.waiting[at]) == id;
         }
@@ -251,7 +267,7 @@ impl World {
     /// One of them is polled, so the runtime runs.
     fn resume(&mut self, id: DriverId) {
         for at in 0..self.waiting.len() {
-            if self.home(&self.waiting[at]) == id {
+            if self.home(&self.waiting[at]) == id && !self.waiting[at].orphaned {
                 self.waiting[at].kept = false;
             }
         }
@@ -262,7 +278,7 @@ impl World {
     /// They are polled again, all of them.
     fn poll_kept(&mut self) {
         self.waiting.iter_mut().filter(|task| task.kept).for_each(|task| {
-            task.kept = false;
+            (task.kept, task.orphaned) = (false, false);
             task.flag = Flag::up();
         });
         self.drivers.iter_mut().for_each(|driving| driving.kept = false);
@@ -270,8 +286,11 @@ impl World {
 
     /// Its runtime is shut down: what it drove is dropped.
     fn shut_down(&mut self, at: usize) {
-        self.keep(at);
         let id = self.home(&self.waiting[at]);
+        self.keep(at);
+        for at in 0..self.waiting.len() {
+            self.waiting[at].orphaned |= self.home(&self.waiting[at]) == id;
+        }
         self.state.discharge(id);
         self.drivers.retain(|driving| driving.id != id);
     }
@@ -280,7 +299,10 @@ impl World {
         let task = self.waiting.remove(at);
         if answer.is_ok() {
             // whoever came earlier in its line and is polled has been called too, and no retry is left behind
-            let passed_by = self.waiting.iter().filter(|other| {
+            // while nothing gets through, or callers give up, the newest go first; and a retry may wait for the budget
+            let lane = self.state.lanes.get(task.lane as usize);
+            let in_order = lane.is_some_and(|lane| !lane.breaker.paces() && lane.overloaded_until <= self.now);
+            let passed_by = self.waiting.iter().filter(|_| in_order).filter(|other| {
                 let queued = self.state.waiters.get(other.place).is_some_and(Waiter::is_queued);
                 other.lane == task.lane && queued && !other.kept
             });
@@ -365,6 +387,9 @@ impl World {
                 requests: self.told.take(),
                 answer,
                 unasked: 0,
+                signal: Signal::of(verdict.as_ref(), Cut::No),
+                call: self.answered,
+                given_up: false,
             };
             self.step(|state, now, woken| state.hear(&mut flight.grant, heard, now, woken));
         }
@@ -449,10 +474,7 @@ impl World {
         }
         for lane in &state.lanes {
             assert!(lane.is_idle() && lane.retries.load() == Load::default() && lane.fresh.load() == Load::default());
-            assert!(
-                !matches!(lane.breaker.position(self.now), Position::HalfOpen { probing: Some(_) }),
-                "no probe is out"
-            );
+            assert!(!lane.breaker.is_followed(), "no probe is out, and nothing is in flight");
             assert!(
                 lane.hold
                     .as_ref()
@@ -675,8 +697,9 @@ proptest! {
         world.assert_within(input / 60.0, input / 6.0, |weights| weights.input);
     }
 
-    /// Windows as their headers tell them, of whatever length and amount, by the minute or as they are: what is configured for all lanes together is
-    /// passed by no more than what may come sooner.
+    /// Windows as their headers tell them, of whatever length and amount, by the minute or as they are: what is configured for all
+    /// lanes together is passed by no more than what may come sooner, and by one start in each lane. (Few answers of a short
+    /// window may look like those of a bucket, by chance and for a moment; one start is then made beside the pace.)
     #[test]
     fn windows_lift_no_limit(
         requests in 30u32..600,
@@ -685,7 +708,7 @@ proptest! {
         a_minute: bool,
         asks in proptest::collection::vec((0..3usize, 1u64..900), 40..160),
     ) {
-        let rate = f64::from(requests) / 60.0;
+        let (rate, lanes) = (f64::from(requests) / 60.0, MODELS.len() as f64);
         let amount = (part * rate * f64::from(length)).ceil();
         let length = u64::from(length) * 1_000;
         let mut world = World::new(limited(Some(requests), None, None, false));
@@ -712,7 +735,7 @@ proptest! {
         }
         world.settle();
         world.assert_whole();
-        world.assert_within(rate, 1.0 + 2.0 * rate, |_| 1.0);
+        world.assert_within(rate, 1.0 + 2.0 * rate + lanes, |_| 1.0);
     }
 
     /// Whoever is polled starts in its turn among those that are, but for the steps in which those before it that are not are
@@ -723,7 +746,7 @@ proptest! {
         kept in proptest::collection::vec(prop::bool::weighted(0.7), 1..50),
         shut_down: bool,
     ) {
-        let mut world = World::new(limited(Some(requests), None, None, false));
+        let mut world = World::new(Rules { budget: RetryBudget::off(), ..limited(Some(requests), None, None, false) });
         world.ask(0, false, Weights::default(), None);
         for retry in [true, false] {
             (0..kept.len()).for_each(|at| world.ask(0, retry && at % 2 == 0, Weights::default(), None));

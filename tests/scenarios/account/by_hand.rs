@@ -67,17 +67,28 @@ async fn what_is_reported_is_learnt() {
     assert_eq!((status.lanes.len(), status.lanes[0].model.as_str()), (1, "m"));
 
     let account = Account::builder().requests_per_minute(60_000).build().unwrap();
-    for _ in 0..5 {
+    for _ in 0..6 {
         report(&mut ask(&account).await.unwrap(), 500, None, "");
+        sleep(millis(300)).await;
     }
-    let refused = ask(&account).await.unwrap_err();
-    assert_eq!(refused.stop(), StopReason::CircuitOpen);
-    assert!(refused.retry_at().is_some());
-    sleep(secs(5)).await;
+    // nothing got through: one probe at a time, and the others wait for what it reports
     let mut probe = ask(&account).await.unwrap();
-    assert_eq!(ask(&account).await.unwrap_err().stop(), StopReason::CircuitOpen);
+    let deadline = Instant::now() + millis(100);
+    let refused = account
+        .admit(Cost::new().model("m"), Some(deadline.into_std()))
+        .await
+        .unwrap_err();
+    assert_eq!((refused.stop(), Instant::now()), (StopReason::CircuitOpen, deadline));
+    assert!(refused.retry_at().is_some());
+    let waits = tokio::spawn({
+        let account = account.clone();
+        async move { ask(&account).await }
+    });
+    sleep(millis(100)).await;
+    assert!(!waits.is_finished());
     report(&mut probe, 200, None, "{}");
-    assert!(ask(&account).await.is_ok());
+    drop(waits.await.unwrap().unwrap());
+    report(&mut ask(&account).await.unwrap(), 200, None, "{}");
 
     let broke = r#"{"error":{"message":"x","type":"insufficient_quota","code":"insufficient_quota"}}"#;
     report(&mut ask(&account).await.unwrap(), 429, None, broke);

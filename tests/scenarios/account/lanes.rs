@@ -282,15 +282,9 @@ async fn nothing_secret_is_told() {
         .policy(exact().max_attempts(2))
         .observer(move |event: &Event<'_>| seen.lock().unwrap().push_str(&format!("{event:?}\n")));
     let quota = r#"{"error":{"message":"my-secret is broke","type":"insufficient_quota","code":"insufficient_quota"}}"#;
-    let script = [
-        reply(429).ra(1),
-        reply(503),
-        reply(503),
-        reply(503),
-        reply(503),
-        reply(503),
-        reply(429).json(quota),
-    ];
+    let mut script = vec![reply(429).ra(1)];
+    script.extend(vec![reply(503); 10]);
+    script.push(reply(429).json(quota));
     let client = Stub::new(script).under([retry.build()]);
     for _ in 0..8 {
         for header in ["authorization", "x-api-key", "api-key", "x-goog-api-key"] {

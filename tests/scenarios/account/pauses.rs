@@ -41,20 +41,38 @@ async fn a_long_hint_stops_only_its_own_call_by_default() {
     assert!(server.times()[1] >= secs(61));
 }
 
-/// Nor does it ever fail a call that might have gone well.
+/// Nor is a quota that is used up held against calls that might have gone well.
 #[tokio::test(start_paused = true)]
-async fn by_default_there_is_no_breaker_and_no_hold() {
-    for item in [reply(500), reply(429).json(BROKE)] {
-        let server = Stub::new([item]);
-        let client = server.sharing(&Account::default(), exact().max_attempts(1));
-        for result in crowd(&client, 20).await {
-            result.unwrap();
-        }
-        for _ in 0..20 {
-            chat(&client, "m").await.unwrap();
-        }
-        assert_eq!(server.n(), 40);
+async fn by_default_there_is_no_quota_hold() {
+    let server = Stub::new([reply(429).json(BROKE)]);
+    let client = server.sharing(&Account::default(), exact().max_attempts(1));
+    for result in crowd(&client, 20).await {
+        result.unwrap();
     }
+    for _ in 0..20 {
+        chat(&client, "m").await.unwrap();
+    }
+    assert_eq!(server.n(), 40);
+}
+
+/// By default a breaker waits and does not fail: whoever is called while nothing gets through is answered once it does.
+#[tokio::test(start_paused = true)]
+async fn by_default_an_outage_fails_no_call() {
+    let server = Stub::by(|sent| reply(if sent.at < secs(40) { 500 } else { 200 }));
+    let client = server.sharing(&Account::default(), exact());
+    let calls = (0..80).map(|call| {
+        let client = client.clone();
+        async move {
+            sleep(millis(call * 500)).await;
+            chat(&client, "m").await
+        }
+    });
+    for result in futures_util::future::join_all(calls).await {
+        assert_eq!(result.unwrap().status(), 200);
+    }
+    let during = server.times().iter().filter(|at| **at < secs(40)).count();
+    // calls that each retry alone would have made some 350
+    assert!(during < 350 / 4, "{during}");
 }
 
 /// Nothing is slowed before the provider spoke.

@@ -1,6 +1,8 @@
 //! Set-ups that cannot work, and what is told of an account.
 
-use reqwest_ai_retry::{Account, AccountBuilder, BreakerStatus, Limits};
+use std::time::Duration;
+
+use reqwest_ai_retry::{Account, AccountBuilder, BreakerStatus, CircuitBreaker, Limits, RetryBudget};
 
 use crate::stub::{Stub, chat, crowd, exact, millis, reply, secs, spawned};
 
@@ -27,6 +29,29 @@ fn a_set_up_that_cannot_work_names_the_field() {
         field(new().model_limits("m", some).model_limits("m", some)),
         "model_limits(m)"
     );
+    let breaker = |breaker: CircuitBreaker| field(new().circuit_breaker(breaker));
+    let settings = CircuitBreaker::new;
+    assert_eq!(breaker(settings().min_calls(0)), "circuit_breaker.min_calls");
+    assert_eq!(breaker(settings().min_calls(17)), "circuit_breaker.min_calls");
+    assert_eq!(breaker(settings().min_failures(0)), "circuit_breaker.min_failures");
+    for (least, most) in [(Duration::ZERO, secs(1)), (secs(2), secs(1))] {
+        let apart = settings().probe_interval(least, most);
+        assert_eq!(breaker(apart), "circuit_breaker.probe_interval");
+    }
+    let budget = |budget: RetryBudget| field(new().retry_budget(budget));
+    let settings = RetryBudget::new;
+    assert_eq!(budget(settings().reserve(0)), "retry_budget.reserve");
+    for number in [-0.1, f64::NAN, f64::INFINITY] {
+        assert_eq!(budget(settings().per_success(number)), "retry_budget.per_success");
+        assert_eq!(budget(settings().min_per_second(number)), "retry_budget.min_per_second");
+    }
+    assert_eq!(budget(settings().min_per_second(0.0)), "retry_budget.min_per_second");
+    let extremes = CircuitBreaker::new()
+        .min_calls(16)
+        .min_failures(1)
+        .probe_interval(secs(1), secs(1));
+    let budget = RetryBudget::new().reserve(1).per_success(0.0);
+    assert!(new().circuit_breaker(extremes).retry_budget(budget).build().is_ok());
 }
 
 #[tokio::test(start_paused = true)]

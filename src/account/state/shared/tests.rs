@@ -14,7 +14,9 @@ fn rules(limits: Limits) -> Rules {
         limits,
         models: Vec::new(),
         slow_start: false,
-        breaker: true,
+        learning: true,
+        breaker: CircuitBreaker::new(),
+        budget: RetryBudget::new(),
         max_pause: Duration::from_secs(300),
         longest_shared_hint: Duration::MAX,
         quota_hold: None,
@@ -52,9 +54,9 @@ fn per_minute(requests: u32) -> Limits {
 }
 
 fn wait(state: &mut State, lane: u32, now: Tick) -> Place {
-    let asked = state.try_start(lane, Weights::default(), false, None, None, now);
+    let asked = state.try_start(lane, &StartRequest::default(), None, now);
     assert!(matches!(asked, Ask::Wait));
-    state.join(lane, Weights::default(), false, None).unwrap()
+    state.join(lane, StartRequest::default(), now).unwrap()
 }
 
 fn poll(state: &mut State, place: Place, now: Tick) -> Polled {
@@ -247,13 +249,332 @@ fn wait_or_start(
 ) -> Option<Place> {
     let woken = &mut Vec::new();
     let blocked = state.settle(now, woken);
-    match state.try_start(lane, Weights::default(), false, None, blocked, now) {
+    match state.try_start(lane, &StartRequest::default(), blocked, now) {
         Ask::Granted(grant) => {
             started.push(now);
             flying.push(grant);
             None
         }
         Ask::Refused(_) => None,
-        Ask::Wait => state.join(lane, Weights::default(), false, None),
+        Ask::Wait => state.join(lane, StartRequest::default(), now),
     }
+}
+
+/// Hears of a store's answer, to whatever is asked next.
+fn hear(state: &mut State, seconds: f64, change: impl FnOnce(&Order, &mut Reply)) -> Order {
+    let order = state.next_order(at(seconds)).expect("something is asked");
+    let mut answer = Reply {
+        facts: order.facts,
+        ..reply(at(seconds), &[])
+    };
+    change(&order, &mut answer);
+    state.receive(&order, answer, at(seconds), &mut Vec::new());
+    order
+}
+
+fn open_for(left: u64) -> Circuit {
+    Circuit {
+        open: true,
+        left: ms(left),
+        lasted: ms(2_000),
+        patience: ms(400),
+        silent: false,
+    }
+}
+
+fn start(state: &mut State, lane: u32, now: Tick) -> Option<Grant> {
+    match state.try_start(lane, &StartRequest::default(), None, now) {
+        Ask::Granted(grant) => Some(grant),
+        Ask::Refused(_) | Ask::Wait => None,
+    }
+}
+
+fn comes_back(state: &mut State, grant: &mut Grant, signal: Signal, call: u64, now: Tick) -> Changes {
+    let heard = Heard {
+        verdict: None,
+        requests: None,
+        answer: None,
+        unasked: 0,
+        signal,
+        call,
+        given_up: false,
+    };
+    state.hear(grant, heard, now, &mut Vec::new())
+}
+
+fn is_open(state: &State, lane: u32) -> bool {
+    state.lanes[lane as usize].breaker.open_since().is_some()
+}
+
+/// Nobody limits anything here but the outage.
+#[test]
+fn in_an_outage_a_start_is_made_only_as_the_probe_that_is_lent() {
+    let (mut state, lane) = shared(Limits::new(), 1);
+    hear(&mut state, 1.0, |_, reply| {
+        reply.facts.circuit = (Version(1), open_for(500))
+    });
+    let place = wait(&mut state, lane, at(1.1));
+    // its time has come, but another process may have it
+    assert!(matches!(poll(&mut state, place, at(1.6)), Polled::Wait));
+    let order = hear(&mut state, 1.6, |_, reply| reply.again = Some(ms(900)));
+    assert!(order.holds && order.wanted == 1);
+    assert!(matches!(poll(&mut state, place, at(1.7)), Polled::Wait));
+    let lent = |_: &Order, reply: &mut Reply| {
+        (reply.probe, reply.slots) = (true, vec![Duration::ZERO]);
+        reply.facts.circuit = (Version(2), open_for(1_400));
+    };
+    hear(&mut state, 2.6, lent);
+    let behind = wait(&mut state, lane, at(2.6));
+    // the newest goes, and a moment later too; the other waits for what comes of it
+    assert!(matches!(poll(&mut state, behind, at(2.8)), Polled::Answered(Ok(grant)) if grant.token.is_probe()));
+    assert!(matches!(poll(&mut state, place, at(2.9)), Polled::Wait));
+}
+
+#[test]
+fn what_is_lent_is_given_back_once_nothing_gets_through() {
+    let (mut state, lane) = shared(per_minute(6_000), 1);
+    let places = [0; 3].map(|_| wait(&mut state, lane, at(1.0)));
+    hear(&mut state, 1.0, |_, reply| {
+        reply.slots = vec![ms(600), ms(610), ms(620)]
+    });
+    hear(&mut state, 1.5, |_, reply| {
+        reply.facts.circuit = (Version(1), open_for(100))
+    });
+    for place in places {
+        assert!(matches!(poll(&mut state, place, at(1.62)), Polled::Wait));
+    }
+    assert_eq!(hear(&mut state, 1.63, |_, _| {}).unused, 3);
+}
+
+/// The failures of several processes are one outage, if there is one here too.
+#[test]
+fn failures_of_all_processes_open_it() {
+    let all = RowEvidence {
+        failures: 20,
+        calls: 12,
+        lasted: ms(700),
+    };
+    let (mut state, lane) = shared(Limits::new(), 4);
+    hear(&mut state, 1.0, |_, reply| reply.row = all);
+    assert!(!is_open(&state, lane), "nothing has failed here");
+    let mut grant = start(&mut state, lane, at(1.5)).unwrap();
+    comes_back(&mut state, &mut grant, Signal::Failure, 1, at(1.55));
+    let order = hear(&mut state, 1.6, |_, reply| {
+        reply.row = RowEvidence { lasted: ms(300), ..all };
+    });
+    assert_eq!((order.row.failures, order.row.calls), (1, 1));
+    assert!(
+        !is_open(&state, lane),
+        "the others may not have had the time to contradict"
+    );
+    let order = hear(&mut state, 1.7, |_, reply| reply.row = all);
+    assert_eq!(order.row.failures, 0, "it is told once");
+    assert!(is_open(&state, lane));
+    let told = hear(&mut state, 1.8, |_, _| {}).facts.circuit;
+    assert!(told.0 == Version(1) && told.1.open);
+}
+
+#[test]
+fn a_process_whose_sends_get_through_does_not_hold() {
+    let (mut state, lane) = shared(Limits::new(), 2);
+    let mut grant = start(&mut state, lane, at(1.0)).unwrap();
+    comes_back(&mut state, &mut grant, Signal::Success, 1, at(1.1));
+    let open = |_: &Order, reply: &mut Reply| reply.facts.circuit = (Version(1), open_for(500));
+    let order = hear(&mut state, 1.2, open);
+    assert_eq!(order.succeeded, Some(ms(200)));
+    assert!(!is_open(&state, lane));
+    let mut grant = start(&mut state, lane, at(1.3)).unwrap();
+    let order = hear(&mut state, 1.7, open);
+    assert!(
+        !order.holds && order.facts.circuit.0 == Version(1),
+        "it has heard, and goes on"
+    );
+    // until it fails here too
+    comes_back(&mut state, &mut grant, Signal::Failure, 2, at(1.8));
+    hear(&mut state, 1.9, open);
+    assert!(is_open(&state, lane));
+}
+
+/// Two have changed it at once: the one that came first to the store counts for both.
+#[test]
+fn of_two_changes_at_once_the_first_counts() {
+    let (mut state, lane) = shared(Limits::new(), 2);
+    hear(&mut state, 1.0, |_, reply| {
+        reply.facts.circuit = (Version(1), open_for(0))
+    });
+    let _waits = wait(&mut state, lane, at(1.0));
+    hear(&mut state, 1.1, |_, reply| {
+        (reply.probe, reply.slots) = (true, vec![Duration::ZERO]);
+        reply.facts.circuit = (Version(2), open_for(1_400));
+    });
+    let mut probe = match poll(&mut state, _waits, at(1.1)) {
+        Polled::Answered(Ok(probe)) => probe,
+        _ => panic!("it is lent"),
+    };
+    comes_back(&mut state, &mut probe, Signal::Failure, 1, at(1.2));
+    assert!(is_open(&state, lane));
+    let order = hear(&mut state, 1.3, |order, reply| {
+        reply.facts.circuit = (order.facts.circuit.0, Circuit::default());
+    });
+    assert!(order.facts.circuit == (Version(3), order.facts.circuit.1) && order.facts.circuit.1.open);
+    assert!(!is_open(&state, lane));
+}
+
+/// What came of the probe is told when it is known, and not again when its answer has been read to the end: by then another
+/// may probe.
+#[test]
+fn the_end_of_a_probe_is_told_once() {
+    for (signal, open) in [(Signal::Failure, true), (Signal::Success, false)] {
+        let (mut state, lane) = shared(Limits::new(), 2);
+        hear(&mut state, 1.0, |_, reply| {
+            reply.facts.circuit = (Version(1), open_for(0))
+        });
+        let place = wait(&mut state, lane, at(1.0));
+        hear(&mut state, 1.1, |_, reply| {
+            (reply.probe, reply.slots) = (true, vec![Duration::ZERO]);
+            reply.facts.circuit = (Version(2), open_for(1_400));
+        });
+        let Polled::Answered(Ok(mut probe)) = poll(&mut state, place, at(1.1)) else {
+            panic!("it is lent");
+        };
+        state.is_due();
+        comes_back(&mut state, &mut probe, signal, 1, at(1.2));
+        assert!(state.is_due(), "at once");
+        let told = hear(&mut state, 1.2, |_, _| {}).facts.circuit;
+        assert_eq!((told.0, told.1.open), (Version(3), open));
+        state.finish(&probe, at(1.3), &mut Vec::new());
+        assert_eq!(hear(&mut state, 2.0, |_, _| {}).facts.circuit.0, Version(3));
+    }
+}
+
+/// One that is dropped before anything is known of it is told, so that another can probe.
+#[test]
+fn a_probe_without_an_end_is_told() {
+    let (mut state, lane) = shared(Limits::new(), 2);
+    hear(&mut state, 1.0, |_, reply| {
+        reply.facts.circuit = (Version(1), open_for(0))
+    });
+    let place = wait(&mut state, lane, at(1.0));
+    hear(&mut state, 1.1, |_, reply| {
+        (reply.probe, reply.slots) = (true, vec![Duration::ZERO]);
+        reply.facts.circuit = (Version(2), open_for(1_400));
+    });
+    let Polled::Answered(Ok(probe)) = poll(&mut state, place, at(1.1)) else {
+        panic!("it is lent");
+    };
+    // at once: nothing but that has changed
+    state.finish(&probe, at(1.1), &mut Vec::new());
+    let told = hear(&mut state, 1.2, |_, _| {}).facts.circuit;
+    assert!(told.0 == Version(3) && told.1.left.is_zero());
+}
+
+/// One that is in flight for so long has got through, and the others need not wait for its end.
+#[test]
+fn a_probe_that_survives_is_told() {
+    let (mut state, lane) = shared(Limits::new(), 2);
+    hear(&mut state, 1.0, |_, reply| {
+        reply.facts.circuit = (Version(1), open_for(0))
+    });
+    let place = wait(&mut state, lane, at(1.0));
+    hear(&mut state, 1.1, |_, reply| {
+        (reply.probe, reply.slots) = (true, vec![Duration::ZERO]);
+        reply.facts.circuit = (Version(2), open_for(1_400));
+    });
+    let Polled::Answered(Ok(_probe)) = poll(&mut state, place, at(1.1)) else {
+        panic!("it is lent");
+    };
+    let told = |state: &mut State, seconds| hear(state, seconds, |_, _| {}).facts.circuit;
+    assert_eq!(
+        told(&mut state, 1.4).0,
+        Version(2),
+        "others failed after a tenth of a second"
+    );
+    wait(&mut state, lane, at(1.45));
+    let look = |state: &mut State, now| {
+        state.is_due();
+        state.settle(now, &mut Vec::new());
+        state.is_due()
+    };
+    assert!(!look(&mut state, at(1.49)) && look(&mut state, at(1.51)), "at once");
+    assert_eq!(told(&mut state, 1.6).0, Version(3));
+    assert!(!is_open(&state, lane));
+}
+
+/// A silence is evidence for those who wait no longer, wherever it was met.
+#[test]
+fn a_silence_heard_of_holds_only_those_that_wait_no_longer() {
+    let (mut state, lane) = shared(Limits::new(), 2);
+    hear(&mut state, 1.0, |_, reply| {
+        reply.facts.circuit = (
+            Version(1),
+            Circuit {
+                patience: ms(3_000),
+                silent: true,
+                ..open_for(5_000)
+            },
+        );
+    });
+    let asks = |state: &mut State, timeout| {
+        let request = StartRequest::default().answered_within(timeout);
+        matches!(state.try_start(lane, &request, None, at(1.1)), Ask::Granted(_))
+    };
+    assert!(!asks(&mut state, Some(ms(3_000))));
+    assert!(asks(&mut state, Some(ms(3_001))) && asks(&mut state, None));
+}
+
+/// A start that was lent to a call that need not wait is no probe for one that must.
+#[test]
+fn what_is_lent_in_a_silence_is_no_probe() {
+    let (mut state, lane) = shared(per_minute(600), 2);
+    let waits = |state: &mut State, timeout| {
+        let request = StartRequest::default().answered_within(timeout);
+        state.join(lane, request, at(1.0)).unwrap()
+    };
+    waits(&mut state, None);
+    let held = waits(&mut state, Some(ms(1_000)));
+    let silent = Circuit {
+        patience: ms(3_000),
+        silent: true,
+        ..open_for(0)
+    };
+    let silence = |_: &Order, reply: &mut Reply| reply.facts.circuit = (Version(1), silent);
+    hear(&mut state, 1.0, silence);
+    let order = hear(&mut state, 1.2, |order, reply| {
+        silence(order, reply);
+        reply.slots = vec![Duration::ZERO];
+    });
+    assert!(!order.holds);
+    assert!(matches!(poll(&mut state, held, at(1.2)), Polled::Wait));
+}
+
+/// Once another's probe got through, one call at a time starts here, and two after the first.
+#[test]
+fn each_process_resumes_with_one() {
+    let (mut state, lane) = shared(Limits::new(), 4);
+    hear(&mut state, 1.0, |_, reply| {
+        reply.facts.circuit = (Version(1), open_for(500))
+    });
+    hear(&mut state, 1.5, |_, reply| {
+        reply.facts.circuit = (Version(2), Circuit::default())
+    });
+    let mut first = start(&mut state, lane, at(1.5)).unwrap();
+    assert!(start(&mut state, lane, at(1.5)).is_none());
+    comes_back(&mut state, &mut first, Signal::Success, 1, at(1.6));
+    let mut both = [0; 2].map(|_| start(&mut state, lane, at(1.6)).unwrap());
+    assert!(start(&mut state, lane, at(1.6)).is_none());
+    // it was luck: five failures in a row show that, wherever they are met
+    let row = |failures| RowEvidence {
+        failures,
+        calls: failures,
+        lasted: ms(150),
+    };
+    hear(&mut state, 1.64, |_, reply| reply.row = row(5));
+    assert!(!is_open(&state, lane), "not here");
+    for (grant, call) in both.iter_mut().zip(2..) {
+        comes_back(&mut state, grant, Signal::Failure, call, at(1.65));
+    }
+    hear(&mut state, 1.75, |_, reply| reply.row = row(4));
+    assert!(!is_open(&state, lane));
+    hear(&mut state, 1.86, |_, reply| reply.row = row(5));
+    assert!(is_open(&state, lane));
 }
