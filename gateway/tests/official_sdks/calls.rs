@@ -15,6 +15,8 @@ use crate::started::{QUICK, Started, upstream};
 pub(crate) struct Language {
     pub(crate) program: PathBuf,
     pub(crate) script: &'static str,
+    /// The one that makes many calls in an outage.
+    pub(crate) outage: &'static str,
     pub(crate) folder: PathBuf,
     pub(crate) environment: Vec<(&'static str, PathBuf)>,
     /// How each SDK is called in its registry: OpenAI's, Anthropic's.
@@ -48,7 +50,7 @@ fn script(case: &str, sdk: &str, stream: bool) -> Script<Reply> {
 }
 
 /// "hello", as each provider says it.
-fn success(sdk: &str, stream: bool) -> Reply {
+pub(crate) fn success(sdk: &str, stream: bool) -> Reply {
     match (sdk, stream) {
         ("openai", false) => reply(200).json(
             r#"{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"finish_reason":"stop",
@@ -104,7 +106,8 @@ pub(crate) async fn measure<const WAYS: usize>(language: &Language, ways: [Way; 
         .flat_map(|set| set.calls.iter().map(|(call, _)| call.clone()))
         .collect();
     let runner = language.clone();
-    let results = tokio::task::spawn_blocking(move || run(&runner, &calls)).await.unwrap();
+    let results = tokio::task::spawn_blocking(move || run(&runner, runner.script, &json!(calls)));
+    let results = results.await.unwrap();
     let mut results = results.into_iter();
     let measured = sets.into_iter().map(|set| set.measured(&mut results));
     measured.collect::<Vec<_>>().try_into().unwrap()
@@ -200,9 +203,9 @@ impl Set {
 }
 
 /// The results stand in the order of the calls.
-fn run(language: &Language, calls: &[Value]) -> Vec<Value> {
+pub(crate) fn run(language: &Language, script: &str, calls: &Value) -> Vec<Value> {
     let mut child = Command::new(&language.program)
-        .arg(language.script)
+        .arg(script)
         .current_dir(&language.folder)
         .envs(language.environment.iter().cloned())
         // what the machine's own traffic goes through is not for loopback
@@ -212,14 +215,13 @@ fn run(language: &Language, calls: &[Value]) -> Vec<Value> {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(json!(calls).to_string().as_bytes()).unwrap();
+    stdin.write_all(calls.to_string().as_bytes()).unwrap();
     drop(stdin);
     let output = child.wait_with_output().unwrap();
     assert!(
         output.status.success(),
-        "{} {} failed",
-        language.program.display(),
-        language.script
+        "{} {script} failed",
+        language.program.display()
     );
     let printed = String::from_utf8(output.stdout).unwrap();
     printed

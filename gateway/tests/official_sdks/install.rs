@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use crate::calls::Language;
 
@@ -43,6 +44,7 @@ pub(crate) fn python() -> Language {
     Language {
         program,
         script: write(&folder, "calls.py", include_str!("python/calls.py")),
+        outage: write(&folder, "outage.py", include_str!("python/outage.py")),
         folder,
         environment: packages,
         names: ["openai (Python)", "anthropic (Python)"],
@@ -70,6 +72,7 @@ pub(crate) fn node() -> Language {
     Language {
         program: PathBuf::from("node"),
         script: write(&folder, "calls.mjs", include_str!("node/calls.mjs")),
+        outage: write(&folder, "outage.mjs", include_str!("node/outage.mjs")),
         folder,
         environment: Vec::new(),
         names: ["openai (Node)", "@anthropic-ai/sdk (Node)"],
@@ -79,6 +82,9 @@ pub(crate) fn node() -> Language {
 /// A folder with these lists of versions and what `install` puts beside them; made anew if one of the lists has changed, or if
 /// the last installation was not brought to its end.
 fn installed(name: &str, pins: &[(&'static str, &str)], install: impl Fn(&Path) -> bool) -> PathBuf {
+    // one at a time: the tests of a language share its folder
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("official-sdks").join(name);
     let made_of: String = pins.iter().map(|(_, text)| *text).collect();
     if std::fs::read_to_string(folder.join(MADE_OF)).is_ok_and(|before| before == made_of) {

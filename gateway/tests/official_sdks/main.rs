@@ -12,6 +12,7 @@ mod started;
 mod calls;
 mod install;
 mod muted;
+mod outage;
 
 use calls::{Language, Way, measure};
 
@@ -30,6 +31,16 @@ async fn python_sdks_send_what_the_gateway_says() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn node_sdks_send_what_the_gateway_says() {
     compare(install::node()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn python_sdk_loses_no_call_in_an_outage() {
+    outage::compare(install::python()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_sdk_loses_no_call_in_an_outage() {
+    outage::compare(install::node()).await;
 }
 
 async fn compare(language: Language) {
