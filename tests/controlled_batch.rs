@@ -1,11 +1,13 @@
-//! The rehearsal that the example `controlled_batch` makes.
+//! The rehearsal of the example `controlled_batch`.
 
 #![allow(clippy::unwrap_used)]
 
 #[path = "../examples/controlled_batch/batch/mod.rs"]
 mod batch;
 
-use batch::{Command, HELP, Options};
+use std::time::Duration;
+
+use batch::{Command, Failure, HELP, Incident, Options, Weather};
 use serde_json::Value;
 
 fn parse(line: &str) -> Result<Command, String> {
@@ -109,7 +111,7 @@ fn options_are_read() {
     let read = options("--requests=7 --latency 1.5s --workers 3 --seed 9 --virtual --json");
     let expected = Options {
         requests: 7,
-        latency: std::time::Duration::from_millis(1500),
+        latency: Duration::from_millis(1500),
         workers: Some(3),
         seed: 9,
         is_virtual: Some(true),
@@ -126,6 +128,9 @@ fn options_are_read() {
         "--target",
         "--latency",
         "--workers",
+        "--outage",
+        "--brownout",
+        "--status",
         "--seed",
     ] {
         assert!(HELP.contains(name), "{name}");
@@ -145,8 +150,159 @@ fn what_cannot_be_is_named() {
         ("--speed 3", "unknown option --speed"),
         ("20", "unknown option 20"),
         ("--real --virtual", "exclude each other"),
+        ("--outage", "--outage needs a value"),
+        (
+            "--outage 3s",
+            "--outage: \"3s\" is not a length and a start, such as 3s@10s",
+        ),
+        ("--outage 0s@10s", "is not a length and a start"),
+        ("--outage 3@10", "is not a length and a start"),
+        ("--outage 3s@-1s", "is not a length and a start"),
+        ("--outage 2h@1s", "is not a length and a start"),
+        ("--brownout 50", "--brownout: \"50\" is not a share from 0.1% to 99.9%"),
+        ("--brownout 0%", "is not a share"),
+        ("--brownout 100%", "is not a share"),
+        ("--brownout NaN%", "is not a share"),
+        ("--brownout 50%:20s", "such as 50% or 50%:20s@5s"),
+        (
+            "--outage 3s@10s --status 200",
+            "--status: \"200\" is not a status from 400 to 599, reset, refused or hang",
+        ),
+        ("--outage 3s@10s --status crash", "is not a status"),
+        ("--status 529", "--status needs --outage or --brownout"),
     ] {
         let said = parse(line).unwrap_err();
         assert!(said.contains(why), "{line}: {said}");
     }
+}
+
+#[test]
+fn weather_is_read() {
+    let incident = |from, to, per_mille| Incident {
+        from: Duration::from_millis(from),
+        to: Duration::from_millis(to),
+        per_mille,
+    };
+    let read = options("--status reset --outage 3s@10s --brownout 12.5%:20s@5s --outage=500ms@1m");
+    let expected = Weather {
+        outages: vec![incident(10_000, 13_000, 1000), incident(60_000, 60_500, 1000)],
+        brownouts: vec![incident(5_000, 25_000, 125)],
+        failure: Some(Failure::Reset),
+    };
+    assert_eq!(read.weather, expected);
+    let whole = options("--brownout 50%").weather;
+    assert!(whole.brownouts[0].is_endless() && whole.failure() == Failure::Status(529));
+    for (name, failure) in [
+        ("503", Failure::Status(503)),
+        ("refused", Failure::Refused),
+        ("hang", Failure::Hang),
+    ] {
+        let read = options(&format!("--outage 3s@10s --status {name}"));
+        assert_eq!(read.weather.failure(), failure);
+    }
+}
+
+#[test]
+fn the_expected_time_allows_for_the_weather() {
+    let prolonged = |line: &str, fair: u64| {
+        let weather = options(line).weather;
+        weather.prolong(Duration::from_secs(fair)).as_secs_f64()
+    };
+    for (line, fair, expected) in [
+        ("", 20, 20.0),
+        ("--outage 3s@10s", 20, 23.0),
+        ("--outage 3s@30s", 20, 20.0),
+        ("--outage 3s@10s --outage 5s@12s", 20, 27.0),
+        ("--brownout 50%", 20, 40.0),
+        ("--brownout 50%:10s@5s", 20, 25.0),
+        ("--brownout 50% --outage 4s@10s", 20, 44.0),
+    ] {
+        let time = prolonged(line, fair);
+        assert!((time - expected).abs() < 1e-6, "{line}: {time}");
+    }
+}
+
+/// Every request is answered, and the report says what that took.
+#[track_caller]
+fn survives(line: &str, incidents: usize) -> Value {
+    let report = json(line);
+    let (seen, provider) = (&report["seen"], &report["provider"]);
+    assert_eq!(seen["successes"], report["plan"]["requests"], "{report:#}");
+    assert_eq!(report["disagreements"], Value::Array(Vec::new()), "{report:#}");
+    assert_eq!(report["departures"], Value::Array(Vec::new()), "{report:#}");
+    let failed = seen["refused"].as_u64().unwrap() + seen["failed_otherwise"].as_u64().unwrap();
+    assert!(failed > 0, "{report:#}");
+    assert_eq!(seen["retries"], failed, "{report:#}");
+    assert_eq!(
+        provider["sends"].as_u64(),
+        Some(failed + seen["successes"].as_u64().unwrap())
+    );
+    assert_eq!(report["plan"]["weather"].as_array().unwrap().len(), incidents);
+    let aftermaths = seen["incidents"].as_array().unwrap();
+    assert_eq!(aftermaths.len(), incidents);
+    let met = aftermaths
+        .iter()
+        .map(|incident| incident["failed_sends"].as_u64().unwrap());
+    assert_eq!(met.sum::<u64>(), failed, "{report:#}");
+    report
+}
+
+#[test]
+fn an_outage_costs_time_and_no_request() {
+    let report = survives("--requests 100 --outage 5s@10s --status 529", 1);
+    let (seen, incident) = (&report["seen"], &report["seen"]["incidents"][0]);
+    assert_eq!(report["plan"]["expected_s"], 35.0);
+    assert!(seen["time_s"].as_f64().unwrap() > 34.0, "{report:#}");
+    assert!(seen["held_s"].as_f64().unwrap() > 0.1, "{report:#}");
+    assert!(seen["longest_wait_s"].as_f64().unwrap() >= 5.0, "{report:#}");
+    assert!(incident["recovered_after_s"].as_f64().unwrap() < 2.0, "{report:#}");
+    assert!(incident["full_pace_after_s"].as_f64().unwrap() < 5.0, "{report:#}");
+}
+
+#[test]
+fn every_kind_of_failure_can_be_rehearsed() {
+    for failure in ["500", "429", "reset", "refused", "hang"] {
+        let line = format!("--requests 80 --outage 5s@5s --status {failure} --virtual");
+        survives(&line, 1);
+    }
+    survives("--requests 120 --outage 3s@10s --outage 3s@20s", 2);
+    survives("--requests 60 --brownout 30%:20s@5s --virtual", 1);
+}
+
+#[test]
+fn an_outage_can_be_rehearsed_over_sockets() {
+    survives(
+        "--requests 20 --target 600 --allowance 1200 --outage 500ms@1s --real",
+        1,
+    );
+}
+
+#[test]
+fn the_text_tells_of_the_weather() {
+    let (text, succeeded) = run("--requests 100 --outage 5s@10s --brownout 12.5% --status 500", false);
+    assert!(succeeded, "{text}");
+    for part in [
+        "  weather     outage from 10.0 s to 15.0 s, status 500",
+        "  weather     brownout of 12.5 % for the whole run, status 500",
+        "held by account",
+        "longest wait",
+        "Weather: outage from 10.0 s to 15.0 s, ",
+        "Weather: brownout of 12.5 % for the whole run, ",
+        "full pace ",
+        "All 100 requests succeeded.",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let fair = run("--requests 10 --virtual", false).0;
+    assert!(!fair.contains("weather") && !fair.contains("Weather"), "{fair}");
+}
+
+#[test]
+fn weather_that_nothing_meets_is_warned_of() {
+    let report = json("--requests 10 --virtual --outage 3s@60s");
+    let warning = report["plan"]["warnings"][0].as_str().unwrap();
+    assert!(
+        warning.contains("before any send can meet the incident at 60.0 s"),
+        "{warning}"
+    );
 }

@@ -1,9 +1,10 @@
-//! Rehearses a batch against a simulated provider, as one would verify a set-up before a live run: the plan, and beside it
-//! what was seen. Knows the command line's two ends; the batch is in `batch`.
+//! Rehearses a batch against a simulated provider, to verify a set-up before a live run, and compares the result with the
+//! plan. Knows the arguments and the exit status; the batch is in `batch`.
 //!
 //! ```text
 //! cargo run --example controlled_batch
 //! cargo run --example controlled_batch -- --requests 600 --allowance 120 --target 90 --latency 2s
+//! cargo run --example controlled_batch -- --requests 600 --outage 20s@30s --status 529
 //! ```
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]

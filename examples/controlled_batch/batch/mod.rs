@@ -1,4 +1,4 @@
-//! A rehearsal from its options to its report. Knows the order of things; each of them is in a file of its own.
+//! A rehearsal from its options to its report. Knows the order of the steps, each of which is in a file of its own.
 
 mod bar;
 mod options;
@@ -6,6 +6,7 @@ mod plan;
 mod rehearsal;
 mod report;
 mod watch;
+mod weather;
 
 use std::error::Error;
 use std::io::Write;
@@ -14,8 +15,10 @@ use bar::Bar;
 pub(crate) use options::{Command, HELP, Options};
 use plan::Plan;
 use report::Report;
+#[allow(unused_imports, reason = "the example's tests read it")]
+pub(crate) use weather::{Failure, Incident, Weather};
 
-/// Says what is planned, does it, and says what was seen. True if every request succeeded.
+/// Prints the plan, runs it and prints the report. Returns `true` if every request succeeded.
 pub(crate) fn run(options: &Options, out: &mut dyn Write, terminal: bool) -> Result<bool, Box<dyn Error>> {
     let plan = Plan::of(options);
     if !options.json {

@@ -1,17 +1,18 @@
-//! The arithmetic of a batch: how far apart its starts are, how many are in flight and how long it takes. Knows no clock.
+//! The arithmetic of a batch: the spacing of its starts, the number in flight and the time it takes. Knows no clock.
 
 use std::time::Duration;
 
 use super::options::Options;
+use super::weather::Weather;
 
-/// Room above Little's law, since no answer takes exactly the latency.
+/// Margin over Little's law, since no response takes exactly the latency.
 const ROOM: f64 = 1.25;
-/// Workers where nothing is said of them.
+/// The default number of workers.
 const WORKERS: u64 = 50;
-/// A plan that takes longer runs in virtual time unless told otherwise.
+/// A plan that takes longer runs in virtual time by default.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What will be done, and what it should come to.
+/// The set-up of the batch, and what it should come to.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) requests: u64,
@@ -20,16 +21,17 @@ pub(crate) struct Plan {
     pub(crate) target: u32,
     pub(crate) latency: Duration,
     pub(crate) workers: u32,
+    pub(crate) weather: Weather,
     pub(crate) seed: u64,
     /// From one start to the next.
     pub(crate) spacing: Duration,
-    /// Little's law: what is in flight on average, rate × latency.
+    /// Little's law: the average in flight, rate × latency.
     pub(crate) in_flight: f64,
-    /// The same with room: the most that the account allows.
+    /// The same with the margin: the most that the account allows.
     pub(crate) concurrency: u32,
     pub(crate) expected: Duration,
     pub(crate) is_virtual: bool,
-    /// What is odd about it.
+    /// What is unlikely to be meant.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -44,16 +46,23 @@ impl Plan {
         let mut warnings = Vec::new();
         if options.target > options.allowance {
             warnings.push(format!(
-                "the target of {}/min is above the allowance of {}/min: the provider will set the pace",
+                "the target of {}/min exceeds the allowance of {}/min: the provider will set the pace",
                 options.target, options.allowance
             ));
         }
         if f64::from(workers) < in_flight {
             warnings.push(format!(
-                "{workers} workers are fewer than the {in_flight:.1} that the target needs in flight: they set the pace"
+                "the target needs {in_flight:.1} requests in flight: {workers} workers will set the pace"
             ));
         }
         let expected = expected(options, rate, workers);
+        for incident in options.weather.incidents().filter(|incident| incident.from >= expected) {
+            warnings.push(format!(
+                "the batch is expected to end after {:.1} s, before any send can meet the incident at {:.1} s",
+                expected.as_secs_f64(),
+                incident.from.as_secs_f64()
+            ));
+        }
         Self {
             requests: options.requests,
             allowance: options.allowance,
@@ -61,6 +70,7 @@ impl Plan {
             target: options.target,
             latency,
             workers,
+            weather: options.weather.clone(),
             seed: options.seed,
             spacing: Duration::from_secs_f64(1.0 / rate),
             in_flight,
@@ -72,7 +82,8 @@ impl Plan {
     }
 }
 
-/// The time of the slower of the two: the batch at its own pace, the provider at its allowance.
+/// The time of the slower of the two, the batch at its own pace and the provider at its allowance, prolonged by the sends
+/// that fail.
 fn expected(options: &Options, rate: f64, workers: u32) -> Duration {
     let latency = options.latency.as_secs_f64();
     let workers_rate = if latency > 0.0 {
@@ -83,5 +94,6 @@ fn expected(options: &Options, rate: f64, workers: u32) -> Duration {
     let own = options.requests.saturating_sub(1) as f64 / rate.min(workers_rate);
     let beyond_burst = options.requests.saturating_sub(u64::from(options.burst)) as f64;
     let provider = beyond_burst / (f64::from(options.allowance) / 60.0);
-    Duration::from_secs_f64(own.max(provider) + latency)
+    let fair = Duration::from_secs_f64(own.max(provider));
+    options.weather.prolong(fair).saturating_add(options.latency)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use reqwest_ai_retry::{Account, Event, Outcome, RetryMiddleware};
+use reqwest_ai_retry::{Account, Event, Outcome, RetryMiddleware, RetryPolicy};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use testbed::sim::{self, Latency, Law, Model, Provider, Shape, Simulation, Tally, Transport};
 
@@ -16,21 +16,21 @@ use super::bar::Bar;
 use super::plan::Plan;
 use super::watch::{Counts, Watch};
 
-/// Calls are on their way to the provider for up to so long, as over a network.
+/// The most that a request takes to reach the provider, as over a network.
 const ON_THE_WAY: Duration = Duration::from_millis(20);
 
-/// What came of a batch.
+/// The result of a batch.
 #[derive(Debug)]
 pub(crate) struct Seen {
     /// By the client's count.
     pub(crate) client: Counts,
-    /// By the provider's own.
+    /// By the provider's own count.
     pub(crate) provider: Tally,
     pub(crate) successes: u64,
     pub(crate) time: Duration,
-    /// What it took by the wall clock, which virtual time runs ahead of.
+    /// Wall-clock time, which virtual time runs ahead of.
     pub(crate) wall: Duration,
-    /// What the account still counts as in flight or waiting, and should not.
+    /// Calls that the account still counts as in flight or waiting; zero unless something leaks.
     pub(crate) left_over: u32,
 }
 
@@ -41,14 +41,19 @@ pub(crate) async fn run(plan: &Plan, bar: Option<Bar<'_>>) -> Result<Seen, Box<d
         .requests_per_minute(plan.target)
         .max_concurrency(plan.concurrency)
         .build()?;
-    let watch = Arc::new(Watch::new());
+    let watch = Arc::new(Watch::new(plan.spacing));
     let observer = watch.clone();
+    let mut policy = RetryPolicy::default();
+    if let Some(timeout) = plan.weather.attempt_timeout(plan.latency) {
+        policy = policy.attempt_timeout(timeout);
+    }
     let retry = RetryMiddleware::builder()
+        .policy(policy)
         .account(account.clone())
         .seed(plan.seed)
         .observer(move |event: &Event<'_>| observer.event(event))
         .build();
-    // a proxy that the environment names does not know loopback
+    // a proxy named by the environment cannot reach loopback
     let client = RetryMiddleware::client_builder().no_proxy().build()?;
     let client = ClientBuilder::new(client).with(retry);
     let (client, base, endpoint) = if plan.is_virtual {
@@ -80,7 +85,7 @@ pub(crate) async fn run(plan: &Plan, bar: Option<Bar<'_>>) -> Result<Seen, Box<d
     loop {
         tokio::select! {
             _ = &mut workers => break,
-            // in virtual time nobody could see it move
+            // in virtual time it would not be seen to move
             () = tokio::time::sleep(Duration::from_millis(100)), if !plan.is_virtual => draw(),
         }
     }
@@ -102,13 +107,14 @@ pub(crate) async fn run(plan: &Plan, bar: Option<Bar<'_>>) -> Result<Seen, Box<d
 
 fn model(plan: &Plan) -> Model {
     let minute = Duration::from_secs(60);
-    Model::new(Shape::OpenAi)
+    let fair = Model::new(Shape::OpenAi)
         .requests(Law::bucket(plan.allowance.into(), minute, plan.burst.into()))
         .latency(Latency::Fixed(plan.latency))
-        .jitter(ON_THE_WAY)
+        .jitter(ON_THE_WAY);
+    plan.weather.simulated().fold(fair, Model::failing)
 }
 
-/// One request to its last byte; what stopped it, if it did not succeed.
+/// Sends one request and reads the response to its end. The error says why it failed.
 async fn read(client: &ClientWithMiddleware, url: &str, number: u64, watch: &Watch) -> Result<(), String> {
     let body = serde_json::json!({
         "model": "demo-model",
@@ -116,7 +122,7 @@ async fn read(client: &ClientWithMiddleware, url: &str, number: u64, watch: &Wat
     });
     let response = client.post(url).json(&body).send().await.map_err(|error| {
         let outcome = Outcome::of_error(&error);
-        outcome.map_or_else(|| "no answer".to_owned(), |outcome| outcome.stop().to_string())
+        outcome.map_or_else(|| "no response".to_owned(), |outcome| outcome.stop().to_string())
     })?;
     if !response.status().is_success() {
         let outcome = Outcome::of(&response);
@@ -124,6 +130,5 @@ async fn read(client: &ClientWithMiddleware, url: &str, number: u64, watch: &Wat
     }
     let body = response.bytes().await;
     watch.body_ended();
-    body.map(drop)
-        .map_err(|_| "the answer broke off in its body".to_owned())
+    body.map(drop).map_err(|_| "the response body was cut off".to_owned())
 }

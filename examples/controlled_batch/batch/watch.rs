@@ -1,16 +1,21 @@
-//! Counts what the events of the middleware tell, and what the workers end up with. Knows nothing of the provider.
+//! Counts the events of the middleware and the results of the workers. Knows nothing of the provider.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use reqwest_ai_retry::{Cause, Event, Verdict};
 use tokio::time::Instant;
 
+/// A timer is late by milliseconds, and the account makes up for it at the next start.
+pub(crate) const LATENESS: Duration = Duration::from_millis(6);
+
 /// The counts of a batch that is under way.
 #[derive(Debug)]
 pub(crate) struct Watch {
     begun: Instant,
+    /// Between starts, as planned.
+    spacing: Duration,
     counts: Mutex<Counts>,
 }
 
@@ -33,12 +38,30 @@ pub(crate) struct Counts {
     pub(crate) most_in_flight: u64,
     /// When each attempt was started, in order.
     pub(crate) starts: Vec<Duration>,
+    /// How often the circuit breaker opened.
+    pub(crate) openings: u64,
+    /// How long calls waited for the account while it started none, beyond the planned spacing.
+    pub(crate) held: Duration,
+    /// The longest time from the beginning of a call to its last attempt.
+    pub(crate) longest_wait: Duration,
+    /// The calls that have not ended.
+    calls: HashMap<u64, Call>,
+    queued: u64,
+    /// When the account last started an attempt, or a call began to wait after that.
+    idle_since: Duration,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Call {
+    begun: Duration,
+    queued: bool,
 }
 
 impl Watch {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(spacing: Duration) -> Self {
         Self {
             begun: Instant::now(),
+            spacing,
             counts: Mutex::default(),
         }
     }
@@ -48,9 +71,11 @@ impl Watch {
     }
 
     pub(crate) fn event(&self, event: &Event<'_>) {
-        let mut counts = self.lock();
+        let (mut counts, now) = (self.lock(), self.elapsed());
         match event {
-            Event::AttemptStarted { attempt, .. } => {
+            Event::Queued { call, .. } => counts.queue(call.id(), now),
+            Event::AttemptStarted { call, attempt, .. } => {
+                counts.start(call.id(), self.spacing, now);
                 if *attempt == 1 {
                     counts.first_attempts += 1;
                 } else {
@@ -58,8 +83,11 @@ impl Watch {
                 }
                 counts.in_flight += 1;
                 counts.most_in_flight = counts.most_in_flight.max(counts.in_flight);
-                counts.starts.push(self.elapsed());
+                counts.starts.push(now);
             }
+            Event::AttemptFinished {
+                call, verdict: None, ..
+            } => counts.end(call.id()),
             Event::AttemptFinished {
                 verdict: Some(verdict), ..
             } => {
@@ -70,9 +98,11 @@ impl Watch {
                     counts.failed += 1;
                 }
             }
-            // a success is in flight until its body has been read: its worker tells
+            Event::GaveUp { call, .. } => counts.end(call.id()),
+            // a success is in flight until its body has been read, which its worker reports
             Event::Recovered { outcome, .. } if outcome.sends() > 1 => counts.recovered += 1,
             Event::Paused { .. } => counts.pauses += 1,
+            Event::BreakerOpened { .. } => counts.openings += 1,
             _ => {}
         }
     }
@@ -94,13 +124,13 @@ impl Watch {
         self.lock().clone()
     }
 
-    /// Looks at the counts without copying them.
+    /// Reads the counts without a copy.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&Counts) -> T) -> T {
         look(&self.lock())
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts> {
-        // numbers are whole whatever happened to who counted last
+        // a panic elsewhere leaves the numbers valid
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -108,6 +138,38 @@ impl Watch {
 impl Counts {
     pub(crate) fn final_failures(&self) -> u64 {
         self.failures.values().sum()
+    }
+
+    fn call(&mut self, id: u64, now: Duration) -> &mut Call {
+        self.calls.entry(id).or_insert(Call {
+            begun: now,
+            queued: false,
+        })
+    }
+
+    fn queue(&mut self, id: u64, now: Duration) {
+        self.call(id, now).queued = true;
+        if self.queued == 0 {
+            self.idle_since = now;
+        }
+        self.queued += 1;
+    }
+
+    fn start(&mut self, id: u64, spacing: Duration, now: Duration) {
+        if self.queued > 0 {
+            let beyond = (now - self.idle_since).saturating_sub(spacing);
+            self.held += if beyond > LATENESS { beyond } else { Duration::ZERO };
+        }
+        self.idle_since = now;
+        let call = self.call(id, now);
+        let (begun, was_queued) = (call.begun, std::mem::take(&mut call.queued));
+        self.queued -= u64::from(was_queued);
+        self.longest_wait = self.longest_wait.max(now - begun);
+    }
+
+    fn end(&mut self, id: u64) {
+        let ended = self.calls.remove(&id);
+        self.queued -= u64::from(ended.is_some_and(|call| call.queued));
     }
 }
 
