@@ -32,6 +32,7 @@ pages! {
     Octocrab: "octocrab.md",
     OllamaRs: "ollama-rs.md",
     OpenaiApiRs: "openai-api-rs.md",
+    Outage: "outage.md",
     Python: "python.md",
     Rig: "rig.md",
     RustClaudeSdk: "rust-claude-sdk.md",
