@@ -479,11 +479,12 @@ pub(crate) mod trace {
                 call,
                 attempt,
                 cause,
-                until: _,
+                until,
             } => debug!(
                 call = call.id(),
                 attempt,
                 cause = cause.as_str(),
+                until = time_of_day(*until),
                 "waiting for the account"
             ),
             Event::AttemptStarted { call, attempt } => debug!(call = call.id(), attempt, "sending"),

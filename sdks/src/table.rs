@@ -138,8 +138,8 @@ pub fn render(counts: &Counts) -> String {
          | SDK | as it comes | its retries stopped | as it comes, through the gateway | stopped, through the gateway | as it \
          comes, through the gateway with `outer_retry_guard` |\n\
          |---|---|---|---|---|---|\n{relayed}\n\
-         –: it has no retries to stop, or no way to stop them. ¹ Without the account's retry budget, which would end an \
-         outage's retries after some twenty. ² The SDK goes on asking, and the gateway answers from memory until the window \
+         –: it has no retries to stop, or no way to stop them. ¹ Without the account's circuit breaker and retry \
+         budget, which would make them wait. ² The SDK goes on asking, and the gateway answers from memory until the window \
          is over. \"No end\": still going on after {} s.\n{END}",
         PATIENCE.as_secs(),
     )
